@@ -1,0 +1,1 @@
+//! Evidence about sandboxed tasks, read from outside, and the verdict on it.

@@ -1,0 +1,1 @@
+//! The guard: where bytes may go.

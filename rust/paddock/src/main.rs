@@ -1,0 +1,2 @@
+//! Paddock.
+fn main() {}
