@@ -1,0 +1,130 @@
+//! The files of one task, opened once and read at every pass.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use super::{Status, start_time};
+use crate::{Pid, ProcessId};
+
+/// A task's `status` and `children`, held open. An open file below `/proc`
+/// stays with its task: after its end a read fails with `ESRCH`, also when the
+/// id is in use again, so what is read is always of the task that was opened.
+/// It also costs half of opening the path again.
+#[derive(Debug)]
+pub struct TaskFiles {
+    id: ProcessId,
+    status: File,
+    children: File,
+}
+
+impl TaskFiles {
+    /// Opens task `task` of process `process`.
+    ///
+    /// # Errors
+    /// `ENOENT` or `ESRCH` when it is gone, `EMFILE` when no more files can be
+    /// opened.
+    pub fn open(process: Pid, task: Pid) -> io::Result<Self> {
+        let directory = format!("/proc/{process}/task/{task}");
+        let status = File::open(format!("{directory}/status"))?;
+        let children = File::open(format!("{directory}/children"))?;
+        let start = start_time(task)?;
+        let opened = Self {
+            id: ProcessId { pid: task, start },
+            status,
+            children,
+        };
+        // The start time was read by path: it is of this task if this task is
+        // there still.
+        opened.status.read_at(&mut [0; 1], 0)?;
+        Ok(opened)
+    }
+
+    /// Which task this is.
+    pub fn id(&self) -> ProcessId {
+        self.id
+    }
+
+    /// Reads the status anew, with `buffer` as scratch space.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task is gone, `InvalidData` when it does not parse.
+    pub fn status(&self, buffer: &mut Vec<u8>) -> io::Result<Status> {
+        read_whole(&self.status, buffer)?;
+        Status::parse(buffer).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))
+    }
+
+    /// Whether the task is dumpable, that is, whether others may look into it
+    /// at all: the kernel gives the files of the others to root
+    /// (`proc_pid(5)`; `PR_SET_DUMPABLE`).
+    ///
+    /// # Errors
+    /// `ESRCH` when the task is gone.
+    pub fn is_dumpable(&self, effective_uid: u32) -> io::Result<bool> {
+        Ok(self.status.metadata()?.uid() == effective_uid)
+    }
+
+    /// The child processes that this task made and that still are its
+    /// (`proc_tid_children(5)`). The list is not taken at one instant: a child
+    /// may be missed once, never for long.
+    ///
+    /// # Errors
+    /// `ESRCH` when the task is gone.
+    pub fn children(&self, buffer: &mut Vec<u8>) -> io::Result<Vec<Pid>> {
+        read_whole(&self.children, buffer)?;
+        Ok(buffer
+            .split(|b| *b == b' ')
+            .filter_map(|word| std::str::from_utf8(word).ok()?.trim().parse().ok())
+            .filter_map(Pid::new)
+            .collect())
+    }
+}
+
+/// Reads a `/proc` file from its start: short reads are not its end.
+fn read_whole(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
+    const STEP: usize = 4096;
+    let mut length = 0;
+    loop {
+        if buffer.len() < length + STEP {
+            buffer.resize(length + STEP, 0);
+        }
+        match file.read_at(&mut buffer[length..], length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    buffer.truncate(length);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn children_are_found_and_a_dead_task_is_gone() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = Pid::new(child.id().cast_signed()).unwrap();
+        let mut buffer = Vec::new();
+        // Children belong to the thread that made them: this one.
+        let me = Pid::from(rustix::thread::gettid());
+        let parent = TaskFiles::open(Pid::of_self(), me).unwrap();
+        assert!(parent.children(&mut buffer).unwrap().contains(&pid));
+        let files = TaskFiles::open(pid, pid).unwrap();
+        assert_eq!(
+            files.status(&mut buffer).unwrap().parent,
+            Some(Pid::of_self())
+        );
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(super::super::is_gone(
+            &files.status(&mut buffer).unwrap_err()
+        ));
+        assert!(!parent.children(&mut buffer).unwrap().contains(&pid));
+    }
+}

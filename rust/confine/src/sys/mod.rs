@@ -1,0 +1,97 @@
+//! The fence: every `unsafe` of the project is in this module, behind safe
+//! functions. What rustix offers safely is called where it is needed instead.
+#![allow(unsafe_code)]
+
+mod attempt;
+mod spawn;
+
+pub use attempt::{
+    attempt_io_uring_setup, attempt_memory_read, attempt_pidfd_getfd, attempt_trace,
+};
+pub use spawn::{SpawnSetup, prepare_spawn};
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::Pid;
+
+/// `SO_PEERPIDFD` from `asm-generic/socket.h` (kernel commit "net: core: add
+/// getsockopt SO_PEERPIDFD", Linux 6.5).
+const SO_PEERPIDFD: libc::c_int = 77;
+
+/// `SIOCGSKNS` from `linux/sockios.h` (kernel commit "net: add an ioctl to get
+/// a socket network namespace", Linux 4.10).
+const SIOCGSKNS: libc::c_ulong = 0x894c;
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// A pidfd of the process that connected, or made, the other end of `socket`.
+///
+/// # Errors
+/// `ENOPROTOOPT` before Linux 6.5; `EINVAL` or `ESRCH` when that process has
+/// been reaped.
+pub fn peer_pidfd(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let mut fd: libc::c_int = -1;
+    let mut length: libc::socklen_t = 4;
+    // SAFETY: `fd` and `length` are live for the call and `length` is the size
+    // of `fd`, so the kernel writes at most one `c_int`.
+    check(libc::c_long::from(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut length,
+        )
+    }))?;
+    // SAFETY: on success the kernel has installed `fd` for this process, and
+    // nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Asks the kernel whether the caller may read `task`, by `get_robust_list(2)`:
+/// a `PTRACE_MODE_READ_REALCREDS` check (`ptrace(2)`, "Ptrace access mode
+/// checking") that changes nothing. Landlock lets it pass only for tasks of the
+/// caller's domain or of one nested in it (kernel commit "landlock: Add ptrace
+/// restrictions"). A domain belongs to a thread: the answer is about this task
+/// id alone.
+///
+/// # Errors
+/// `EPERM` when the check refuses, `ESRCH` when there is no such task.
+pub fn may_read(task: Pid) -> io::Result<()> {
+    let mut head: *mut libc::c_void = std::ptr::null_mut();
+    let mut length: libc::size_t = 0;
+    // SAFETY: both pointers are to live locals of the types that the call
+    // writes (`struct robust_list_head *` and `size_t`); `head` is not used.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_get_robust_list,
+            task.get(),
+            &raw mut head,
+            &raw mut length,
+        )
+    })
+    .map(drop)
+}
+
+/// The network namespace that `socket` was made in, as an `nsfs` descriptor.
+///
+/// # Errors
+/// `EPERM` without `CAP_NET_ADMIN` over that namespace: so the owner of a user
+/// namespace gets an answer for the sockets in it and a refusal for the host's.
+pub fn socket_net_namespace(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: SIOCGSKNS takes no argument (the kernel ignores it) and returns
+    // a new descriptor or an error.
+    let fd = check(libc::c_long::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _, 0)
+    }))?;
+    #[allow(clippy::cast_possible_truncation)] // a descriptor is a c_int
+    // SAFETY: the descriptor is new and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}

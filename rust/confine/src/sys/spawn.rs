@@ -1,0 +1,86 @@
+//! What a child does between `fork` and `exec`.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// How a child is set up before its program starts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SpawnSetup {
+    /// Start in a session of its own, without a controlling terminal
+    /// (`setsid(2)`): it can then neither raise a prompt on the person's
+    /// terminal nor push input into it.
+    pub new_session: bool,
+    /// The kernel kills the child when the *thread* that spawned it ends
+    /// (`PR_SET_PDEATHSIG`, `prctl(2)`).
+    pub dies_with_parent: bool,
+    /// Give the terminal signals (INT, QUIT, TSTP, TTIN, TTOU, PIPE) their
+    /// default action and unblock everything, as a shell does for a job.
+    pub default_signals: bool,
+    /// The lowest descriptor of a range to close, besides what
+    /// close-on-exec closes already.
+    pub close_from: Option<u32>,
+}
+
+/// Arranges for `command`'s child to apply `setup` before `exec`.
+pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
+    let parent = rustix::process::getpid();
+    let apply = move || -> io::Result<()> {
+        if setup.default_signals {
+            for signal in [
+                libc::SIGINT,
+                libc::SIGQUIT,
+                libc::SIGTSTP,
+                libc::SIGTTIN,
+                libc::SIGTTOU,
+                libc::SIGPIPE,
+            ] {
+                // SAFETY: signal(2) with SIG_DFL installs no code and is
+                // async-signal-safe (signal-safety(7)).
+                if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            // SAFETY: `set` is a live local that sigemptyset initialises
+            // before sigprocmask reads it; both are async-signal-safe.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&raw mut set);
+                libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
+            }
+        }
+        if setup.new_session {
+            rustix::process::setsid()?;
+        }
+        if setup.dies_with_parent {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            // The parent may have died before that call; then no signal comes.
+            if rustix::process::getppid() != Some(parent) {
+                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            }
+        }
+        if let Some(first) = setup.close_from {
+            // CLOSE_RANGE_CLOEXEC rather than closing now: std's own pipe for
+            // reporting a failed exec must live until then (close_range(2)).
+            // SAFETY: three integers; marking descriptors close-on-exec does
+            // not invalidate any that are in use before exec.
+            if unsafe {
+                libc::syscall(
+                    libc::SYS_close_range,
+                    first,
+                    u32::MAX,
+                    libc::CLOSE_RANGE_CLOEXEC,
+                )
+            } < 0
+            {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the closure allocates nothing, takes no lock and calls only
+    // async-signal-safe system calls, as code between fork and exec must.
+    unsafe {
+        command.pre_exec(apply);
+    }
+}
