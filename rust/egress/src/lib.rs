@@ -1,1 +1,58 @@
 //! The guard: where bytes may go.
+//!
+//! An HTTP forward proxy for a sandbox whose only way out it is. The sandbox
+//! asks for a tunnel by name (`CONNECT host:port`); the [`Guard`] decides
+//! whether the name is allowed, which addresses it stands for, whether those
+//! may be reached, and connects to one of them. Each request goes through the
+//! same steps, and each step ends it when it fails:
+//!
+//! 1. the host is brought into its one canonical form ([`Host`]);
+//! 2. host and port are looked up in the [`Policy`], before any DNS query, so
+//!    that a refused name leaves no trace on the network;
+//! 3. the name is resolved, exactly once ([`Resolver`]);
+//! 4. every address is checked against the special-purpose registries
+//!    ([`check`]); one bad address refuses the request;
+//! 5. the connection goes to one of the very addresses that were checked.
+//!
+//! What came of it is told to a [`Recorder`], as [`Record`]s.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use egress::{Guard, Policy, SystemResolver};
+//!
+//! # async fn example(stream: tokio::net::TcpStream) -> Result<(), Box<dyn std::error::Error>> {
+//! let policy = Policy::new(
+//!     ["api.example.com", "*.example.org:443", "db.internal:5432"],
+//!     [("db.internal", "10.0.0.8".parse()?)],
+//! )?;
+//! let recorder = Arc::new(|record| println!("{record:?}"));
+//! let guard = Arc::new(Guard::new(policy, SystemResolver::new(), recorder));
+//! tokio::spawn(Arc::clone(&guard).serve(stream)).await?;
+//!
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+//! let stop = std::future::pending();
+//! tokio::spawn(guard.run(listener, stop)).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod dial;
+mod guard;
+mod host;
+mod listen;
+mod policy;
+mod record;
+mod refusal;
+mod resolver;
+mod target;
+mod tunnel;
+
+pub use address::check;
+pub use guard::Guard;
+pub use host::{Host, HostError};
+pub use policy::{Policy, PolicyError, Route};
+pub use record::{Decision, Event, Record, Recorder};
+pub use refusal::Refusal;
+pub use resolver::{Resolver, SystemResolver};

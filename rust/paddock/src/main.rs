@@ -1,2 +1,53 @@
-//! Paddock.
-fn main() {}
+//! Paddock: runs coding agents in nested nono sandboxes and verifies from
+//! outside, for as long as they live, that they are confined.
+
+mod agent;
+mod cli;
+mod commands;
+mod error;
+mod gate;
+mod keeper;
+mod launch;
+mod notices;
+mod standin;
+mod state;
+mod warden;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Run(options) => commands::run(options),
+        Command::Verify(which) => commands::verify(&which),
+        Command::Stop(which) => commands::stop(&which),
+        Command::List(options) => commands::list(&options),
+        Command::Info(options) => commands::info(&options),
+        Command::Standin(command) => return report(standin::run(command)),
+        Command::Warden(options) => return report(warden::run(options.layer, &options.gate)),
+        Command::Canary => loop {
+            std::thread::park();
+        },
+    };
+    match result {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprintln!("paddock: {error}");
+            if let Some(advice) = error.advice() {
+                eprintln!("  next: {advice}");
+            }
+            ExitCode::from(error.status())
+        }
+    }
+}
+
+/// For the parts that run on their own, inside a sandbox.
+fn report(result: anyhow::Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| {
+        eprintln!("paddock: {error:#}");
+        ExitCode::from(error::status::FAILED)
+    })
+}

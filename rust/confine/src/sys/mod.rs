@@ -8,7 +8,7 @@ mod spawn;
 pub use attempt::{
     attempt_io_uring_setup, attempt_memory_read, attempt_pidfd_getfd, attempt_trace,
 };
-pub use spawn::{SpawnSetup, prepare_spawn};
+pub use spawn::{SpawnSetup, ignore_signal, prepare_spawn};
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -94,4 +94,24 @@ pub fn socket_net_namespace(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     #[allow(clippy::cast_possible_truncation)] // a descriptor is a c_int
     // SAFETY: the descriptor is new and owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// The Landlock ABI that the running kernel offers
+/// (`landlock_create_ruleset(2)`, `LANDLOCK_CREATE_RULESET_VERSION`).
+///
+/// # Errors
+/// `ENOSYS` when it was not built in, `EOPNOTSUPP` when it is disabled.
+pub fn landlock_abi() -> io::Result<i32> {
+    const CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no ruleset: a null pointer and a
+    // zero size are what it asks for.
+    let abi = check(unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0usize,
+            CREATE_RULESET_VERSION,
+        )
+    })?;
+    Ok(i32::try_from(abi).unwrap_or(i32::MAX))
 }

@@ -14,9 +14,13 @@ pub struct SpawnSetup {
     /// The kernel kills the child when the *thread* that spawned it ends
     /// (`PR_SET_PDEATHSIG`, `prctl(2)`).
     pub dies_with_parent: bool,
-    /// Give the terminal signals (INT, QUIT, TSTP, TTIN, TTOU, PIPE) their
+    /// Give the signals that a parent may ignore (HUP, INT, QUIT, TERM,
+    /// TSTP, TTIN, TTOU, PIPE) their
     /// default action and unblock everything, as a shell does for a job.
     pub default_signals: bool,
+    /// Make the child's process group the foreground of the terminal on
+    /// standard input (`tcsetpgrp(3)`), before its program starts.
+    pub foreground: bool,
     /// The lowest descriptor of a range to close, besides what
     /// close-on-exec closes already.
     pub close_from: Option<u32>,
@@ -26,10 +30,17 @@ pub struct SpawnSetup {
 pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
     let parent = rustix::process::getpid();
     let apply = move || -> io::Result<()> {
+        if setup.foreground {
+            // Before SIGTTOU gets its default action back: the caller, which
+            // ignores it, is not in the foreground yet.
+            rustix::termios::tcsetpgrp(rustix::stdio::stdin(), rustix::process::getpid())?;
+        }
         if setup.default_signals {
             for signal in [
+                libc::SIGHUP,
                 libc::SIGINT,
                 libc::SIGQUIT,
+                libc::SIGTERM,
                 libc::SIGTSTP,
                 libc::SIGTTIN,
                 libc::SIGTTOU,
@@ -83,4 +94,16 @@ pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
     unsafe {
         command.pre_exec(apply);
     }
+}
+
+/// Ignores `signal` in this process.
+///
+/// # Errors
+/// `EINVAL` for a signal that cannot be ignored.
+pub fn ignore_signal(signal: i32) -> io::Result<()> {
+    // SAFETY: SIG_IGN installs no code that could run at a bad moment.
+    if unsafe { libc::signal(signal, libc::SIG_IGN) } == libc::SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }

@@ -1,0 +1,203 @@
+//! From an allowed host to a connection: resolve once, check everything,
+//! connect to what was checked.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::refusal::{Denial, Failure};
+use crate::{Resolver, Route, check};
+
+/// How long a name may take to resolve.
+const RESOLVE_DEADLINE: Duration = Duration::from_secs(5);
+/// How long all attempts to connect may take together.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+
+/// The addresses that may be connected to. Asks the resolver at most once.
+pub(crate) async fn addresses<R: Resolver>(
+    resolver: &R,
+    route: Route<'_>,
+) -> Result<Vec<IpAddr>, Denial> {
+    let name = match route {
+        Route::Resolve(name) => name,
+        Route::Literal(address) | Route::Exception(address) => return Ok(vec![address]),
+    };
+    let found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
+        .await
+        .map_err(|_| Failure::ResolveTimeout)?
+        .map_err(Failure::Resolve)?;
+    if found.is_empty() {
+        return Err(Failure::NoAddress.into());
+    }
+    for &address in &found {
+        check(address)?;
+    }
+    Ok(found)
+}
+
+/// Connects to the first address that answers, with `dial`.
+pub(crate) async fn connect<S, F, D>(
+    addresses: &[IpAddr],
+    port: u16,
+    dial: D,
+) -> Result<(S, IpAddr), Failure>
+where
+    F: Future<Output = io::Result<S>>,
+    D: Fn(SocketAddr) -> F,
+{
+    let deadline = Instant::now() + CONNECT_DEADLINE;
+    let mut failure = Failure::NoAddress;
+    for (&address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
+        // An equal share of the time that is left: one address that swallows
+        // everything must not keep the others from being tried.
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        let share = deadline.saturating_duration_since(Instant::now()) / left;
+        let attempt = dial(SocketAddr::new(address, port));
+        failure = match timeout_at(Instant::now() + share, attempt).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
+            Ok(Err(error)) => Failure::Connect { address, error },
+            Err(_) => Failure::ConnectTimeout { address },
+        };
+    }
+    Err(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Gives its answers one after the other, then none.
+    struct Script(Mutex<VecDeque<Vec<IpAddr>>>);
+
+    impl Resolver for Script {
+        async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+            let answer = self.0.lock().unwrap().pop_front();
+            answer.ok_or_else(|| io::Error::other("asked once too often"))
+        }
+    }
+
+    fn script(answers: &[&[&str]]) -> Script {
+        let parse = |answer: &&[&str]| answer.iter().map(|text| text.parse().unwrap()).collect();
+        Script(Mutex::new(answers.iter().map(parse).collect()))
+    }
+
+    #[tokio::test]
+    async fn the_checked_addresses_are_the_ones_connected_to() {
+        // A name that is public when it is checked and local a moment later.
+        let rebinding = script(&[&["8.8.8.8", "2606:4700::1111"], &["127.0.0.1"]]);
+        let checked = addresses(&rebinding, Route::Resolve("rebind.example"))
+            .await
+            .unwrap();
+        let dialled = Mutex::new(Vec::new());
+        let (stream, address) = connect(&checked, 443, |to: SocketAddr| {
+            dialled.lock().unwrap().push(to.to_string());
+            async move {
+                if to.is_ipv6() {
+                    Ok("stream")
+                } else {
+                    Err(io::Error::other("no"))
+                }
+            }
+        })
+        .await
+        .unwrap();
+        assert_eq!(stream, "stream");
+        assert_eq!(address, "2606:4700::1111".parse::<IpAddr>().unwrap());
+        assert_eq!(
+            *dialled.lock().unwrap(),
+            ["8.8.8.8:443", "[2606:4700::1111]:443"]
+        );
+        assert_eq!(
+            rebinding.0.lock().unwrap().len(),
+            1,
+            "resolved more than once"
+        );
+    }
+
+    #[tokio::test]
+    async fn one_bad_address_refuses_all() {
+        for (answer, refused) in [
+            (&["127.0.0.1"][..], Some("127.0.0.1")),
+            (&["8.8.8.8", "10.0.0.1"], Some("10.0.0.1")),
+            (
+                &["2606:4700::1111", "::ffff:10.0.0.1", "8.8.8.8"],
+                Some("::ffff:10.0.0.1"),
+            ),
+            (&["8.8.8.8", "1.1.1.1"], None),
+        ] {
+            let found = addresses(&script(&[answer]), Route::Resolve("a.example")).await;
+            let address = found.err().and_then(|denial| denial.address());
+            assert_eq!(
+                address,
+                refused.map(|text| text.parse().unwrap()),
+                "{answer:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn literals_and_exceptions_are_not_resolved() {
+        let address = "10.0.0.1".parse().unwrap();
+        for route in [Route::Literal(address), Route::Exception(address)] {
+            assert_eq!(addresses(&script(&[]), route).await.unwrap(), [address]);
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_are_told_apart() {
+        let none = addresses(&script(&[&[]]), Route::Resolve("a.example"))
+            .await
+            .unwrap_err();
+        assert_eq!(none.code(), "no-address");
+        let error = addresses(&script(&[]), Route::Resolve("a.example"))
+            .await
+            .unwrap_err();
+        assert_eq!(error.code(), "resolve-failed");
+        let address = ["8.8.8.8".parse().unwrap()];
+        let refused = connect(&address, 1, |_| async {
+            Err::<(), _>(io::ErrorKind::ConnectionRefused.into())
+        });
+        assert_eq!(refused.await.unwrap_err().code(), "connect-failed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_address_leaves_time_for_the_next() {
+        let start = Instant::now();
+        let silent: [IpAddr; 2] = ["8.8.8.8".parse().unwrap(), "1.1.1.1".parse().unwrap()];
+        let second = connect(&silent, 443, |to: SocketAddr| async move {
+            if to.ip() == silent[0] {
+                std::future::pending().await
+            } else {
+                Ok(())
+            }
+        });
+        assert_eq!(second.await.unwrap().1, silent[1]);
+        assert_eq!(start.elapsed().as_secs(), CONNECT_DEADLINE.as_secs() / 2);
+
+        let start = Instant::now();
+        let none = connect(&silent, 443, |_| std::future::pending::<io::Result<()>>()).await;
+        assert_eq!(none.unwrap_err().code(), "connect-timeout");
+        assert_eq!(start.elapsed().as_secs(), CONNECT_DEADLINE.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_resolver_is_given_up() {
+        struct Silent;
+        impl Resolver for Silent {
+            async fn resolve(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+                std::future::pending().await
+            }
+        }
+        let start = Instant::now();
+        let denial = addresses(&Silent, Route::Resolve("a.example"))
+            .await
+            .unwrap_err();
+        assert_eq!(denial.code(), "resolve-timeout");
+        assert_eq!(start.elapsed().as_secs(), RESOLVE_DEADLINE.as_secs());
+    }
+}

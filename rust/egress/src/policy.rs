@@ -1,0 +1,190 @@
+//! Which hosts may be asked for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use crate::host::Form;
+use crate::target::{parse_port, split_port};
+use crate::{Host, HostError, Refusal, check};
+
+/// The ports of an allow entry that names none.
+const DEFAULT_PORTS: [u16; 2] = [443, 80];
+
+/// The allow list and the exceptions.
+///
+/// The default policy allows nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    hosts: HashMap<Host, BTreeSet<u16>>,
+    /// By the domain below which every name is allowed.
+    subdomains: HashMap<String, BTreeSet<u16>>,
+    exceptions: HashMap<Host, IpAddr>,
+}
+
+/// Why a policy could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyError {
+    /// The host of an allow entry is not one.
+    #[error("allow entry {entry:?}: {cause}")]
+    AllowHost {
+        /// The entry as it was given.
+        entry: String,
+        /// What is wrong with its host.
+        cause: HostError,
+    },
+    /// The port of an allow entry is not one.
+    #[error("allow entry {entry:?}: the port is not a number from 1 to 65535")]
+    AllowPort {
+        /// The entry as it was given.
+        entry: String,
+    },
+    /// A wildcard before something that has no subdomains.
+    #[error("allow entry {entry:?}: an address has no subdomains")]
+    Wildcard {
+        /// The entry as it was given.
+        entry: String,
+    },
+    /// The host of an exception is not one.
+    #[error("exception {host:?}: {cause}")]
+    ExceptionHost {
+        /// The host as it was given.
+        host: String,
+        /// What is wrong with it.
+        cause: HostError,
+    },
+    /// The address of an exception is the unspecified one (which would reach
+    /// the loopback) or a group.
+    #[error("exception {host:?}: {address} is not the address of a host")]
+    ExceptionAddress {
+        /// The host as it was given.
+        host: String,
+        /// Its address.
+        address: IpAddr,
+    },
+    /// Two notations of one host have different addresses.
+    #[error("exception {host:?}: the same host has another address in another exception")]
+    ExceptionConflict {
+        /// The host as it was given.
+        host: String,
+    },
+}
+
+/// How an allowed host is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a> {
+    /// By resolving this name and checking what it resolves to.
+    Resolve(&'a str),
+    /// The host is itself an address, and passed the check.
+    Literal(IpAddr),
+    /// At the address of an exception. Nothing is resolved or checked.
+    Exception(IpAddr),
+}
+
+impl Policy {
+    /// Makes a policy.
+    ///
+    /// An allow entry is `host` (ports 443 and 80), `host:port`, `*.domain` or
+    /// `*.domain:port`; a wildcard stands for every name below the domain, not
+    /// for the domain itself. An exception gives a host an address: the host is
+    /// not resolved, and the address may be a private one. The host still needs
+    /// an allow entry, which also says the port.
+    pub fn new<A, E, H>(allow: A, exceptions: E) -> Result<Self, PolicyError>
+    where
+        A: IntoIterator<Item: AsRef<str>>,
+        E: IntoIterator<Item = (H, IpAddr)>,
+        H: AsRef<str>,
+    {
+        let mut policy = Self::default();
+        for entry in allow {
+            policy.allow(entry.as_ref())?;
+        }
+        for (host, address) in exceptions {
+            policy.except(host.as_ref(), address)?;
+        }
+        Ok(policy)
+    }
+
+    /// Decides about a host and a port, without any query.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::HostNotAllowed`], [`Refusal::PortNotAllowed`], and for an
+    /// address literal [`Refusal::SpecialAddress`].
+    pub fn route<'a>(&self, host: &'a Host, port: u16) -> Result<Route<'a>, Refusal> {
+        let mut listed = self.ports(host).peekable();
+        if listed.peek().is_none() {
+            return Err(Refusal::HostNotAllowed { host: host.clone() });
+        }
+        if !listed.any(|ports| ports.contains(&port)) {
+            return Err(Refusal::PortNotAllowed {
+                host: host.clone(),
+                port,
+            });
+        }
+        if let Some(&address) = self.exceptions.get(host) {
+            return Ok(Route::Exception(address));
+        }
+        match host.form() {
+            Form::Name(name) => Ok(Route::Resolve(name)),
+            Form::Address(address) => check(*address).map(|()| Route::Literal(*address)),
+        }
+    }
+
+    /// The ports of every entry that the host matches.
+    fn ports<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = &'a BTreeSet<u16>> {
+        let above = std::iter::successors(host.name(), |name| {
+            name.split_once('.').map(|(_, parent)| parent)
+        });
+        let subdomains = above
+            .skip(1)
+            .filter_map(|domain| self.subdomains.get(domain));
+        self.hosts.get(host).into_iter().chain(subdomains)
+    }
+
+    fn allow(&mut self, entry: &str) -> Result<(), PolicyError> {
+        let named = || entry.to_owned();
+        let (pattern, port) = split_port(entry);
+        let ports = match port.map(parse_port) {
+            None => BTreeSet::from(DEFAULT_PORTS),
+            Some(Some(port)) => BTreeSet::from([port]),
+            Some(None) => return Err(PolicyError::AllowPort { entry: named() }),
+        };
+        let domain = pattern.strip_prefix("*.");
+        let host =
+            Host::parse(domain.unwrap_or(pattern)).map_err(|cause| PolicyError::AllowHost {
+                entry: named(),
+                cause,
+            })?;
+        let listed = match (domain, host.name()) {
+            (None, _) => self.hosts.entry(host).or_default(),
+            (Some(_), Some(name)) => self.subdomains.entry(name.to_owned()).or_default(),
+            (Some(_), None) => return Err(PolicyError::Wildcard { entry: named() }),
+        };
+        listed.extend(ports);
+        Ok(())
+    }
+
+    fn except(&mut self, text: &str, address: IpAddr) -> Result<(), PolicyError> {
+        let named = || text.to_owned();
+        let host = Host::parse(text).map_err(|cause| PolicyError::ExceptionHost {
+            host: named(),
+            cause,
+        })?;
+        let address = address.to_canonical();
+        if address.is_unspecified() || address.is_multicast() {
+            return Err(PolicyError::ExceptionAddress {
+                host: named(),
+                address,
+            });
+        }
+        match self.exceptions.insert(host, address) {
+            Some(other) if other != address => {
+                Err(PolicyError::ExceptionConflict { host: named() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! What is told about each request.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::Host;
+use crate::refusal::Denial;
+
+/// Takes the records. It is called from within the runtime: it must not block
+/// for long, and must not panic.
+pub type Recorder = Arc<dyn Fn(Record) + Send + Sync>;
+
+/// The longest text that is recorded of a host that is not one, in characters.
+const MAX_RAW_HOST: usize = 255;
+
+/// One fact about one request.
+///
+/// Each request has exactly one record with [`Event::Decided`]; a tunnel that
+/// was opened has a second one with [`Event::Closed`], also when it was
+/// aborted. No field holds unescaped bytes of the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Record {
+    /// Which of its two moments the record is about.
+    pub event: Event,
+    /// Counts the requests of one guard; both records of a tunnel have the same.
+    pub request: u64,
+    /// The host in canonical form ([`Host`]). If it has none, what was sent in
+    /// its place, escaped and cut; empty if there was nothing to read.
+    pub host: String,
+    /// The port that was asked for, if one could be read.
+    pub port: Option<u16>,
+    /// Allowed: the address that is connected to. Refused: the address that was
+    /// refused, if that was the reason. Failed: the address that was tried last.
+    pub address: Option<IpAddr>,
+    /// What the guard decided.
+    pub decision: Decision,
+    /// Why, as a word that does not change: kebab-case.
+    pub reason: &'static str,
+    /// Why, for people.
+    pub message: String,
+    /// Bytes that the client sent through the tunnel and the upstream took.
+    pub sent: u64,
+    /// Bytes that came back from the upstream.
+    pub received: u64,
+}
+
+/// The moment that a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The request was answered: a tunnel is open, or there will be none.
+    Decided,
+    /// The tunnel has ended; the byte counts are final.
+    Closed,
+}
+
+/// What the guard decided about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Decision {
+    /// A tunnel was opened.
+    Allowed,
+    /// The guard would not.
+    Refused,
+    /// The guard could not, or the client left.
+    Failed,
+}
+
+/// A record in the making. It is handed to the recorder when it is dropped, so
+/// that a request leaves one whichever way it ends.
+pub(crate) struct Entry {
+    pub(crate) record: Record,
+    recorder: Recorder,
+}
+
+impl Entry {
+    /// The entry of a request about which nothing is known yet.
+    pub(crate) fn new(recorder: &Recorder, request: u64) -> Self {
+        let record = Record {
+            event: Event::Decided,
+            request,
+            host: String::new(),
+            port: None,
+            address: None,
+            decision: Decision::Failed,
+            reason: "abandoned",
+            message: "the request ended before it was decided".to_owned(),
+            sent: 0,
+            received: 0,
+        };
+        Self {
+            record,
+            recorder: Arc::clone(recorder),
+        }
+    }
+
+    /// Notes what is asked for: the host in canonical form if it has one.
+    pub(crate) fn asked(&mut self, raw: &str, host: Option<&Host>, port: Option<u16>) {
+        self.record.host = match host {
+            Some(host) => host.to_string(),
+            None => raw.escape_default().take(MAX_RAW_HOST).collect(),
+        };
+        self.record.port = port;
+    }
+
+    /// The request gets no tunnel.
+    pub(crate) fn deny(mut self, denial: &Denial) {
+        self.record.decision = match denial {
+            Denial::Refused(_) => Decision::Refused,
+            Denial::Failed(_) => Decision::Failed,
+        };
+        self.record.address = denial.address();
+        self.note(denial.code(), denial.to_string());
+    }
+
+    /// The request gets a tunnel to this address; the entry that is returned is
+    /// for its end.
+    pub(crate) fn allow(mut self, address: IpAddr, reason: &'static str) -> Self {
+        self.record.decision = Decision::Allowed;
+        self.record.address = Some(address);
+        self.note(reason, format!("connected to {address}"));
+
+        let mut closing = Self {
+            record: self.record.clone(),
+            recorder: Arc::clone(&self.recorder),
+        };
+        closing.record.event = Event::Closed;
+        closing.note("aborted", "the tunnel was cut by the guard".to_owned());
+        closing
+    }
+
+    /// Sets the reason.
+    pub(crate) fn note(&mut self, reason: &'static str, message: String) {
+        self.record.reason = reason;
+        self.record.message = message;
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        (self.recorder)(self.record.clone());
+    }
+}

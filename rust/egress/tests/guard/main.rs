@@ -1,0 +1,10 @@
+//! The guard as its users see it: real connections on the loopback, names from
+//! a table, and the records.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod burst;
+mod decisions;
+mod requests;
+mod support;
+mod tunnels;

@@ -1,0 +1,145 @@
+//! What the tests of the guard share. All traffic stays on the loopback.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use egress::{Guard, Policy, Record, Resolver};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// Far longer than anything here takes: a test that hangs fails instead.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Answers from a table and remembers what it was asked.
+#[derive(Default)]
+pub(crate) struct Names {
+    table: HashMap<&'static str, Vec<IpAddr>>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Names {
+    pub(crate) fn new(table: &[(&'static str, &[&str])]) -> Arc<Self> {
+        let parse = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
+        let table = table
+            .iter()
+            .map(|(name, addresses)| (*name, parse(addresses)))
+            .collect();
+        Arc::new(Self {
+            table,
+            asked: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl Resolver for Names {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.asked.lock().unwrap().push(name.to_owned());
+        self.table
+            .get(name)
+            .cloned()
+            .ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// A guard, the names that it resolves and the records that it makes.
+pub(crate) struct Bench {
+    pub(crate) guard: Arc<Guard<Arc<Names>>>,
+    pub(crate) names: Arc<Names>,
+    records: UnboundedReceiver<Record>,
+}
+
+impl Bench {
+    pub(crate) fn new(policy: Policy, names: Arc<Names>) -> Self {
+        let (sender, records) = unbounded_channel();
+        // The receiver is gone when a test has seen enough.
+        let recorder = Arc::new(move |record| drop(sender.send(record)));
+        let guard = Arc::new(Guard::new(policy, Arc::clone(&names), recorder));
+        Self {
+            guard,
+            names,
+            records,
+        }
+    }
+
+    /// A new connection to the guard.
+    pub(crate) fn connect(&self) -> impl AsyncRead + AsyncWrite + Unpin + Send + use<> {
+        let (client, server) = tokio::io::duplex(4096);
+        tokio::spawn(Arc::clone(&self.guard).serve(server));
+        client
+    }
+
+    /// Sends a request and gives the whole reply; for requests without a tunnel.
+    pub(crate) async fn ask(&self, request: &str) -> String {
+        let mut client = self.connect();
+        client.write_all(request.as_bytes()).await.unwrap();
+        read_all(&mut client).await
+    }
+
+    /// The next record.
+    pub(crate) async fn record(&mut self) -> Record {
+        within(self.records.recv()).await.unwrap()
+    }
+
+    /// Whether there is no record that was not looked at.
+    pub(crate) fn no_more_records(&mut self) -> bool {
+        self.records.try_recv().is_err()
+    }
+}
+
+pub(crate) fn connect_to(authority: &str) -> String {
+    format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n")
+}
+
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, future).await.unwrap()
+}
+
+pub(crate) async fn read_all(stream: &mut (impl AsyncRead + Unpin)) -> String {
+    let mut text = String::new();
+    within(stream.read_to_string(&mut text)).await.unwrap();
+    text
+}
+
+/// Asks for a tunnel and reads the head of the reply, which must be a 200.
+pub(crate) async fn open(
+    client: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    authority: &str,
+) -> String {
+    client
+        .write_all(connect_to(authority).as_bytes())
+        .await
+        .unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(within(client.read_u8()).await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    head
+}
+
+/// A server that sends back what it gets, until the client ends its half.
+pub(crate) async fn echo_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(echo(stream));
+        }
+    });
+    address
+}
+
+async fn echo(mut stream: TcpStream) {
+    let (mut read, mut write) = stream.split();
+    // The other side may be gone.
+    let _ = tokio::io::copy(&mut read, &mut write).await;
+}

@@ -1,0 +1,131 @@
+//! Where agents come from: a person's own directory first, then those shipped
+//! inside the program.
+
+use std::path::{Path, PathBuf};
+
+use super::AgentFile;
+use crate::error::Error;
+
+/// The pen's policy; the same for every agent.
+const PEN: &str = include_str!("../../../../profiles/pen.json");
+
+/// Shipped agents: name, `agent.toml`, `server.json`, `client.json`.
+const SHIPPED: [(&str, &str, &str, &str); 2] = [
+    (
+        "codex",
+        include_str!("../../../../profiles/codex/agent.toml"),
+        include_str!("../../../../profiles/codex/server.json"),
+        include_str!("../../../../profiles/codex/client.json"),
+    ),
+    (
+        "standin",
+        include_str!("../../../../profiles/standin/agent.toml"),
+        include_str!("../../../../profiles/standin/server.json"),
+        include_str!("../../../../profiles/standin/client.json"),
+    ),
+];
+
+/// The policies of the three sandboxes, as text for nono.
+#[derive(Clone, Debug)]
+pub(crate) struct Profiles {
+    pub(crate) pen: String,
+    pub(crate) server: String,
+    pub(crate) client: String,
+}
+
+/// An agent with its policies, and where it came from.
+#[derive(Clone, Debug)]
+pub(crate) struct Agent {
+    pub(crate) file: AgentFile,
+    pub(crate) profiles: Profiles,
+    /// The directory, or `None` for a shipped one.
+    pub(crate) source: Option<PathBuf>,
+}
+
+/// The names of all agents: a person's own and the shipped ones.
+pub(crate) fn known_agents(own: &Path) -> Vec<String> {
+    let mut names: Vec<String> = SHIPPED.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    for entry in std::fs::read_dir(own).into_iter().flatten().flatten() {
+        if entry.path().join("agent.toml").is_file()
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Loads the agent `name`, looking in `own` first.
+///
+/// # Errors
+/// When there is none of that name, or its file does not parse.
+pub(crate) fn load(name: &str, own: &Path) -> Result<Agent, Error> {
+    let is_plain = !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if is_plain {
+        let directory = own.join(name);
+        if directory.join("agent.toml").exists() {
+            return load_own(&directory);
+        }
+        if let Some((_, agent, server, client)) = SHIPPED.iter().find(|(n, ..)| *n == name) {
+            let file = parse(agent, Path::new("(shipped)"))?;
+            return Ok(Agent { file, profiles: profiles(server, client), source: None });
+        }
+    }
+    Err(Error::AgentUnknown { name: name.to_owned(), known: known_agents(own).join(", ") })
+}
+
+fn load_own(directory: &Path) -> Result<Agent, Error> {
+    let read = |name: &str| {
+        let path = directory.join(name);
+        std::fs::read_to_string(&path)
+            .map_err(|e| Error::AgentFile { path, reason: e.to_string() })
+    };
+    let file = parse(&read("agent.toml")?, &directory.join("agent.toml"))?;
+    let profiles = profiles(&read("server.json")?, &read("client.json")?);
+    Ok(Agent { file, profiles, source: Some(directory.to_owned()) })
+}
+
+fn profiles(server: &str, client: &str) -> Profiles {
+    Profiles { pen: PEN.to_owned(), server: server.to_owned(), client: client.to_owned() }
+}
+
+fn parse(text: &str, path: &Path) -> Result<AgentFile, Error> {
+    toml::from_str(text)
+        .map_err(|e| Error::AgentFile { path: path.to_owned(), reason: e.to_string() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_agent_parses_and_bears_its_name() {
+        for (name, ..) in SHIPPED {
+            let agent = load(name, Path::new("/nonexistent")).unwrap();
+            assert_eq!(agent.file.name, name);
+            for text in [&agent.profiles.pen, &agent.profiles.server, &agent.profiles.client] {
+                serde_json::from_str::<serde_json::Value>(text).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        let shipped = SHIPPED[0].1;
+        assert!(parse(shipped, Path::new("x")).is_ok(), "control");
+        assert!(parse(&format!("readonly = true\n{shipped}"), Path::new("x")).is_err());
+    }
+
+    #[test]
+    fn a_name_cannot_be_a_path() {
+        for name in ["../codex", "a/b", "", ".", "Codex"] {
+            assert!(matches!(
+                load(name, Path::new("/nonexistent")),
+                Err(Error::AgentUnknown { .. })
+            ));
+        }
+    }
+}

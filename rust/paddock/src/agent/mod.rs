@@ -1,0 +1,10 @@
+//! An agent is described by one file: `agent.toml`, with the two inner policies
+//! beside it.
+
+mod catalogue;
+mod file;
+mod template;
+
+pub(crate) use catalogue::{Agent, known_agents, load};
+pub(crate) use file::{AgentFile, Half, LinkKind};
+pub(crate) use template::Values;

@@ -1,0 +1,128 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use confine::Layer;
+
+use crate::launch::Tier;
+use crate::standin::Standin;
+
+/// Runs coding agents in nested nono sandboxes and verifies from outside that
+/// they are confined.
+#[derive(Debug, Parser)]
+#[command(
+    name = "paddock",
+    version,
+    after_help = "Examples:\n  paddock run codex                 the agent in this git worktree\n  \
+        paddock run codex -- exec \"fix the tests\"\n  paddock run --dry-run codex       what would be started\n  \
+        paddock verify                    is the running agent confined?\n  paddock stop --all",
+    after_long_help = "Exit status of run: the agent's own; 125 Paddock failed, 126 the agent is not \
+        confined and was stopped, 127 the agent was not found."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Launch an agent and stay with it
+    Run(Run),
+    /// Look at every process of a launch now
+    #[command(visible_alias = "verify-sandbox")]
+    Verify(Which),
+    /// End a launch, every process of it
+    Stop(Which),
+    /// List launches
+    List(Output),
+    /// Show a launch, or what Paddock would use here
+    Info(Info),
+    /// The stand-in agent, for first use and tests
+    #[command(subcommand)]
+    Standin(Standin),
+    /// Paddock's own process inside a sandbox
+    #[command(hide = true)]
+    Warden(Warden),
+    /// A process for self-tests to fail to reach
+    #[command(hide = true)]
+    Canary,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  paddock run\n  paddock run codex --workspace ~/src/app\n  \
+    paddock run codex -- exec \"run the tests\"\n  paddock run --dry-run --json codex")]
+pub(crate) struct Run {
+    /// The agent [default: the configured one, else standin]
+    pub(crate) agent: Option<String>,
+    /// The directory it may write [default: the git worktree around this one, else this one]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// How much must be in force [default: sealed]
+    #[arg(long, value_enum)]
+    pub(crate) tier: Option<Tier>,
+    /// Print what would be started, and start nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Tell what happens as JSON, a line each, on standard error
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Arguments for the agent
+    #[arg(last = true, value_name = "ARGS")]
+    pub(crate) arguments: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Which {
+    /// The launch, or the start of its id [default: the only one that runs]
+    pub(crate) launch: Option<String>,
+    /// All launches
+    #[arg(long, conflicts_with = "launch")]
+    pub(crate) all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// The launch, or the start of its id
+    pub(crate) launch: Option<String>,
+    /// Which programs are used, and where they were found
+    #[arg(long, conflicts_with = "launch")]
+    pub(crate) programs: bool,
+    /// Which directories are used
+    #[arg(long, conflicts_with = "launch")]
+    pub(crate) paths: bool,
+    /// Which agents are known
+    #[arg(long, conflicts_with = "launch")]
+    pub(crate) agents: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Warden {
+    #[arg(value_parser = parse_layer)]
+    pub(crate) layer: Layer,
+    #[arg(long)]
+    pub(crate) gate: PathBuf,
+}
+
+fn parse_layer(text: &str) -> Result<Layer, String> {
+    match text {
+        "pen" => Ok(Layer::Pen),
+        "server" => Ok(Layer::Server),
+        "client" => Ok(Layer::Client),
+        _ => Err("one of pen, server, client".into()),
+    }
+}

@@ -1,0 +1,132 @@
+//! `paddock info`.
+
+use serde_json::{Value, json};
+
+use super::{shown, state_name};
+use crate::agent::{self, Values};
+use crate::cli::Info;
+use crate::error::Error;
+use crate::launch::{Config, Directories, Found, find_agent, find_bwrap, find_nono, find_self};
+use crate::state::find_launch;
+
+/// Shows a launch, or what would be used here.
+pub(crate) fn info(options: &Info) -> Result<u8, Error> {
+    let directories = Directories::find()?;
+    let nothing_named = options.launch.is_none() && !options.paths && !options.agents;
+    if options.programs || nothing_named && find_launch(None, &directories).is_err() {
+        return programs(options, &directories);
+    }
+    if options.paths {
+        return paths(options, &directories);
+    }
+    if options.agents {
+        return agents(options, &directories);
+    }
+    let launch = find_launch(options.launch.as_deref(), &directories)?;
+    let mut value = serde_json::to_value(&launch.record).unwrap_or_default();
+    value["state"] = state_name(&launch).into();
+    value["ledger"] = json!(launch.directory.join("ledger.jsonl"));
+    if options.json {
+        println!("{value}");
+    } else {
+        let record = &launch.record;
+        println!("launch     {} ({})", record.launch, state_name(&launch));
+        println!("agent      {} ({})", record.agent, record.tier);
+        println!("workspace  {}", shown(&record.workspace));
+        println!("keeper     {}", record.keeper);
+        for part in &record.parts {
+            println!("  {:<18} {}", part.name, part.process);
+        }
+        if let Some(status) = record.status {
+            println!("status     {status} {}", record.reason.as_deref().unwrap_or_default());
+        }
+        println!("ledger     {}", shown(&launch.directory.join("ledger.jsonl")));
+    }
+    Ok(0)
+}
+
+fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
+    let config = Config::load(&directories.config_file())?;
+    let mut found: Vec<(String, Result<Found, Error>)> = vec![
+        ("paddock".into(), find_self()),
+        ("nono".into(), find_nono(&config, directories)),
+        ("bwrap".into(), find_bwrap(&config, directories)),
+    ];
+    for name in agent::known_agents(&directories.agents()) {
+        let program = agent::load(&name, &directories.agents()).and_then(|agent| {
+            let mut values = Values::default();
+            values.set("paddock", find_self()?.path);
+            let names: Vec<_> =
+                agent.file.program.names.iter().filter_map(|n| values.fill(n).ok()).collect();
+            let configured = config.agents.get(&name).and_then(|a| a.program.as_deref());
+            find_agent(&name, &names, &agent.file.program.native, configured)
+        });
+        found.push((format!("agent {name}"), program));
+    }
+    let required_missing = found.iter().take(3).any(|(_, program)| program.is_err());
+    if options.json {
+        let values: Vec<Value> = found
+            .iter()
+            .map(|(name, program)| match program {
+                Ok(p) => json!({ "name": name, "path": p.path, "version": p.version, "source": p.source }),
+                Err(e) => json!({ "name": name, "error": e.to_string(), "advice": e.advice() }),
+            })
+            .collect();
+        println!("{}", json!({ "schema": 1, "programs": values }));
+    } else {
+        for (name, program) in &found {
+            match program {
+                Ok(p) => println!(
+                    "{name:<14} {} {} (from {})",
+                    shown(&p.path),
+                    p.version.as_deref().unwrap_or("-"),
+                    p.source
+                ),
+                Err(e) => {
+                    println!("{name:<14} missing: {e}");
+                    if let Some(advice) = e.advice() {
+                        println!("{:<14} {advice}", "");
+                    }
+                }
+            }
+        }
+    }
+    Ok(if required_missing { crate::error::status::FAILED } else { 0 })
+}
+
+fn paths(options: &Info, directories: &Directories) -> Result<u8, Error> {
+    let rows = [
+        ("configuration", directories.config_file()),
+        ("own agents", directories.agents()),
+        ("launches", directories.launches()),
+        ("agent homes", directories.data.join("homes")),
+        ("cache", directories.cache.clone()),
+        ("sockets", directories.runtime.clone()),
+    ];
+    if options.json {
+        let rows: serde_json::Map<String, Value> =
+            rows.iter().map(|(name, path)| ((*name).to_owned(), json!(path))).collect();
+        println!("{}", json!({ "schema": 1, "paths": rows }));
+    } else {
+        for (name, path) in rows {
+            println!("{name:<14} {}", shown(&path));
+        }
+    }
+    Ok(0)
+}
+
+fn agents(options: &Info, directories: &Directories) -> Result<u8, Error> {
+    let mut rows = Vec::new();
+    for name in agent::known_agents(&directories.agents()) {
+        let agent = agent::load(&name, &directories.agents())?;
+        let source = agent.source.as_ref().map_or("shipped".to_owned(), |path| shown(path));
+        if !options.json {
+            println!("{name:<10} {} ({source})", agent.file.title);
+        }
+        rows.push(json!({ "name": name, "title": agent.file.title, "source": source }));
+    }
+    if options.json {
+        println!("{}", json!({ "schema": 1, "agents": rows }));
+    }
+    Ok(0)
+}

@@ -1,0 +1,56 @@
+//! `paddock list`.
+
+use serde_json::json;
+
+use super::{shown, state_name};
+use crate::cli::Output;
+use crate::error::Error;
+use crate::launch::Directories;
+use crate::state::{now_ms, stored_launches};
+
+/// Lists launches, oldest first.
+pub(crate) fn list(options: &Output) -> Result<u8, Error> {
+    let directories = Directories::find()?;
+    let (launches, errors) = stored_launches(&directories);
+    for error in &errors {
+        eprintln!("paddock: {error}");
+    }
+    if options.json {
+        let launches: Vec<_> = launches
+            .iter()
+            .map(|launch| {
+                let mut value = serde_json::to_value(&launch.record).unwrap_or_default();
+                value["state"] = state_name(launch).into();
+                value
+            })
+            .collect();
+        println!("{}", json!({ "schema": 1, "launches": launches }));
+        return Ok(0);
+    }
+    if launches.is_empty() {
+        println!("no launches; paddock run starts one");
+    }
+    for launch in &launches {
+        let record = &launch.record;
+        println!(
+            "{}  {:<8} {:<9} {:<9} {:>6}  {}",
+            record.launch,
+            state_name(launch),
+            record.agent,
+            record.tier.name(),
+            age(now_ms().saturating_sub(record.started)),
+            shown(&record.workspace),
+        );
+    }
+    Ok(0)
+}
+
+fn age(milliseconds: u64) -> String {
+    let seconds = milliseconds / 1000;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..86_400 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

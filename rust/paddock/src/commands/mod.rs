@@ -1,0 +1,53 @@
+//! What each command does.
+
+mod info;
+mod list;
+mod run;
+mod stop;
+mod verify;
+
+pub(crate) use info::info;
+pub(crate) use list::list;
+pub(crate) use run::run;
+pub(crate) use stop::stop;
+pub(crate) use verify::verify;
+
+use std::path::Path;
+
+use crate::cli::Which;
+use crate::error::Error;
+use crate::launch::Directories;
+use crate::state::{Stored, find_launch, stored_launches};
+
+/// The launches that a command is about.
+fn chosen(which: &Which, directories: &Directories) -> Result<Vec<Stored>, Error> {
+    if which.all {
+        let (launches, errors) = stored_launches(directories);
+        for error in errors {
+            eprintln!("paddock: {error}");
+        }
+        return Ok(launches.into_iter().filter(is_open).collect());
+    }
+    Ok(vec![find_launch(which.launch.as_deref(), directories)?])
+}
+
+/// It runs, or its keeper went without ending it.
+fn is_open(launch: &Stored) -> bool {
+    launch.is_kept || launch.record.phase != crate::state::Phase::Ended
+}
+
+/// A path for a person.
+fn shown(path: &Path) -> String {
+    confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).to_string()
+}
+
+/// What a stored launch is doing.
+fn state_name(launch: &Stored) -> &'static str {
+    use crate::state::Phase;
+    match (launch.record.phase, launch.is_kept) {
+        (Phase::Ended, _) => "ended",
+        (Phase::Starting, true) => "starting",
+        (Phase::Running, true) => "running",
+        (Phase::Starting | Phase::Running, false) => "stale",
+    }
+}

@@ -1,0 +1,66 @@
+//! `paddock run`.
+
+use crate::cli::Run;
+use crate::error::Error;
+use crate::keeper;
+use crate::launch::{Config, Directories, Plan, Request};
+use crate::notices::Notices;
+
+/// Launches an agent, or shows what would be launched.
+pub(crate) fn run(options: Run) -> Result<u8, Error> {
+    let directories = Directories::find()?;
+    let config = Config::load(&directories.config_file())?;
+    let request = Request {
+        agent: options.agent,
+        workspace: options.workspace,
+        tier: options.tier,
+        arguments: options.arguments,
+    };
+    let plan = Plan::make(&request, &config, &directories)?;
+    if options.dry_run {
+        let description = plan.describe();
+        if options.json {
+            println!("{description}");
+        } else {
+            print_plan(&description);
+        }
+        return Ok(0);
+    }
+    keeper::run(&plan, &directories, &Notices::new(options.json))
+}
+
+fn print_plan(plan: &serde_json::Value) {
+    let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
+    println!("agent      {} ({})", text("agent"), text("program"));
+    println!("workspace  {}", text("workspace"));
+    println!("tier       {}", text("tier"));
+    println!("AF_UNIX    {}", text("unixRace"));
+    let words = |value: &serde_json::Value| -> String {
+        let words = value.as_array().into_iter().flatten().filter_map(|word| word.as_str());
+        words.map(quoted).collect::<Vec<_>>().join(" ")
+    };
+    for layer in ["veil", "pen", "server", "client"] {
+        let argv = &plan["layers"][layer];
+        if !argv.is_null() {
+            println!("\n{layer} layer\n  {}", words(argv));
+        }
+    }
+    for (title, key) in [("agent's server", "agentServer"), ("agent's client", "agentClient")] {
+        println!("\n{title}\n  {}", words(&plan[key]["argv"]));
+        println!("  variables: {}", words(&plan[key]["environment"]));
+    }
+    println!("\ngrants");
+    for grant in plan["grants"].as_array().into_iter().flatten() {
+        let field = |key: &str| grant[key].as_str().unwrap_or_default();
+        println!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path"));
+    }
+    println!("\nports      {}", plan["ports"]);
+    println!("hosts      {}", words(&plan["hosts"]));
+}
+
+/// A word as a shell would take it.
+fn quoted(word: &str) -> String {
+    let is_plain = !word.is_empty()
+        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:=,@%+{}".contains(&b));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}

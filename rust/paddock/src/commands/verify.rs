@@ -1,0 +1,122 @@
+//! `paddock verify`.
+
+use serde_json::{Value, json};
+
+use super::{chosen, state_name};
+use crate::cli::Which;
+use crate::error::{Error, status};
+use crate::keeper::{Request, ask_keeper, members_left};
+use crate::launch::Directories;
+use crate::state::{Phase, Stored};
+
+/// Looks at launches now. 0 when every task is confirmed, 126 when one is not,
+/// 125 when it could not be told.
+pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
+    let directories = Directories::find()?;
+    let launches = chosen(which, &directories)?;
+    let mut worst = 0;
+    let mut values = Vec::new();
+    for launch in &launches {
+        let (code, value) = if launch.is_kept { ask(launch) } else { left_behind(launch) };
+        worst = worst.max(code);
+        if !which.json {
+            print(launch, &value);
+        }
+        values.push(value);
+    }
+    if which.json {
+        println!("{}", json!({ "schema": 1, "launches": values }));
+    } else if launches.is_empty() {
+        println!("no launch is running");
+    }
+    Ok(worst)
+}
+
+fn ask(launch: &Stored) -> (u8, Value) {
+    let socket = launch.record.launch_directory.join("control.sock");
+    let mut value = ask_keeper(&socket, Request::Verify)
+        .unwrap_or_else(|e| json!({ "ok": false, "error": format!("the keeper does not answer: {e}") }));
+    let code = match (value["ok"].as_bool(), value["holds"].as_bool()) {
+        (Some(true), Some(true)) => 0,
+        (Some(true), _) => status::UNCONFINED,
+        _ => status::FAILED,
+    };
+    value["launch"] = launch.record.launch.as_str().into();
+    value["state"] = state_name(launch).into();
+    (code, value)
+}
+
+/// The keeper is gone: what of the launch is left?
+fn left_behind(launch: &Stored) -> (u8, Value) {
+    let left = members_left(&launch.record);
+    let code = match (left.is_empty(), launch.record.phase) {
+        (true, Phase::Ended) => 0,
+        (true, _) => status::FAILED,
+        (false, _) => status::UNCONFINED,
+    };
+    let value = json!({
+        "ok": true,
+        "holds": false,
+        "launch": launch.record.launch.as_str(),
+        "state": state_name(launch),
+        "left": left,
+    });
+    (code, value)
+}
+
+fn print(launch: &Stored, value: &Value) {
+    let id = &launch.record.launch;
+    if let Some(left) = value["left"].as_array() {
+        match (left.len(), launch.record.phase) {
+            (0, Phase::Ended) => println!("launch {id} has ended; nothing of it is left"),
+            (0, _) => println!(
+                "launch {id}: its keeper is gone, and nothing of it is left running\n  \
+                 paddock stop {id} tidies up"
+            ),
+            (n, _) => {
+                println!("launch {id}: its keeper is gone and {n} of its processes run unwatched");
+                for process in left {
+                    println!("  process {}", process["pid"]);
+                }
+                println!("  paddock stop {id} ends them");
+            }
+        }
+        return;
+    }
+    if value["ok"] != json!(true) {
+        println!("launch {id}: {}", value["error"].as_str().unwrap_or("no answer"));
+        return;
+    }
+    let held = if value["holds"] == json!(true) { "confined" } else { "NOT CONFINED" };
+    let tasks = value["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    println!(
+        "launch {id} ({}, {}): {held}, {} tasks in {} us",
+        launch.record.agent,
+        launch.record.tier,
+        tasks.len(),
+        value["microseconds"]
+    );
+    for task in tasks {
+        let field = |key: &str| task[key].as_str().unwrap_or("-");
+        let reasons: Vec<&str> =
+            task["reasons"].as_array().into_iter().flatten().filter_map(|r| r["text"].as_str()).collect();
+        println!(
+            "  {:<7} {:<10} {:>7} {:<10} {:<2} {}",
+            field("layer"),
+            field("role"),
+            task["task"],
+            field("verdict"),
+            if reasons.is_empty() { "-".to_owned() } else { reasons.join("; ") },
+            shorten(field("command")),
+        );
+    }
+}
+
+/// The start of a command; the whole is in the JSON output.
+fn shorten(command: &str) -> String {
+    const MOST: usize = 100;
+    if command.chars().count() <= MOST {
+        return command.to_owned();
+    }
+    command.chars().take(MOST).chain("...".chars()).collect()
+}

@@ -1,0 +1,117 @@
+//! What can go wrong, each with what the person can do about it.
+
+use std::path::PathBuf;
+
+use confine::Layer;
+
+/// Paddock's exit statuses beside the agent's own.
+pub(crate) mod status {
+    /// Paddock failed; no agent ran, or its end is not known.
+    pub(crate) const FAILED: u8 = 125;
+    /// The agent was stopped, or not started, because it is not confined.
+    pub(crate) const UNCONFINED: u8 = 126;
+    /// The agent's program was not found.
+    pub(crate) const NOT_FOUND: u8 = 127;
+}
+
+/// Every error that a person can meet, in alphabetical order.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("the agent file {path} is not usable: {reason}")]
+    AgentFile { path: PathBuf, reason: String },
+    #[error("the program of agent {agent} was not found (looked for {names})")]
+    AgentProgram { agent: String, names: String },
+    #[error("there is no agent {name:?}; known: {known}")]
+    AgentUnknown { name: String, known: String },
+    #[error("{program} at {path} cannot be used: {reason}")]
+    BadProgram { program: &'static str, path: PathBuf, reason: String },
+    #[error("the configuration {path} is not usable: {reason}")]
+    Configuration { path: PathBuf, reason: String },
+    #[error("the directory {path} is not private: {reason}")]
+    DirectoryNotPrivate { path: PathBuf, reason: String },
+    #[error("the directory {path} cannot be used: {reason}")]
+    DirectoryUnusable { path: PathBuf, reason: String },
+    #[error("the allowed hosts are not usable: {reason}")]
+    Hosts { reason: String },
+    #[error("several launches match {prefix:?}: {matches}")]
+    LaunchAmbiguous { prefix: String, matches: String },
+    #[error("there is no launch {prefix:?}")]
+    LaunchUnknown { prefix: String },
+    #[error("Landlock on this kernel is {found}; {needed} is needed")]
+    Landlock { found: String, needed: String },
+    #[error("the {layer} layer did not start: {reason}{log}")]
+    LayerStart { layer: &'static str, reason: String, log: String },
+    #[error("{program} was not found (looked for {looked})")]
+    MissingProgram { program: &'static str, looked: String, install: &'static str },
+    #[error("namespaces for the {tier} tier are not to be had: {reason}")]
+    NoNamespaces { tier: &'static str, reason: String, setting: Option<String>, remains: String },
+    #[error("{program} {found} at {path} is too old; {needed} or newer is needed")]
+    ProgramTooOld { program: &'static str, path: PathBuf, found: String, needed: &'static str, install: &'static str },
+    #[error("paddock does not run as root")]
+    Root,
+    #[error("the self-test of the {layer} layer failed: {what}")]
+    SelfTest { layer: Layer, what: String },
+    #[error("the path {path} is too long for a socket by {excess} bytes")]
+    SocketPath { path: PathBuf, excess: usize },
+    #[error("the agent's {half} could not be started: {reason}")]
+    StartAgent { half: &'static str, reason: String, not_found: bool },
+    #[error("the record {path} has schema version {found}; this paddock knows {known}")]
+    StateVersion { path: PathBuf, found: u64, known: u32 },
+    #[error("stopped by {by}")]
+    Stopped { by: String, status: u8 },
+    #[error("the agent was stopped: {what}")]
+    Unconfined { what: String },
+    #[error("the workspace {path} cannot be used: {reason}")]
+    Workspace { path: PathBuf, reason: String },
+}
+
+impl Error {
+    /// The exit status.
+    pub(crate) fn status(&self) -> u8 {
+        match self {
+            Self::AgentProgram { .. } | Self::StartAgent { not_found: true, .. } => {
+                status::NOT_FOUND
+            }
+            Self::Stopped { status, .. } => *status,
+            Self::SelfTest { .. } | Self::Unconfined { .. } => status::UNCONFINED,
+            _ => status::FAILED,
+        }
+    }
+
+    /// What to do next, in words or as the command to type.
+    pub(crate) fn advice(&self) -> Option<String> {
+        Some(match self {
+            Self::AgentFile { .. } | Self::Configuration { .. } => {
+                "correct the file, then try again".into()
+            }
+            Self::AgentProgram { agent, .. } => format!(
+                "install it, or name it: in the configuration, [agents.{agent}] program = \"/path\""
+            ),
+            Self::AgentUnknown { .. } => "paddock info --agents lists them".into(),
+            Self::DirectoryNotPrivate { path, .. } => {
+                format!("chmod 700 {}", path.display())
+            }
+            Self::DirectoryUnusable { .. } => "paddock info --paths shows every directory in use".into(),
+            Self::Hosts { .. } => "correct `hosts` and `exceptions` in the configuration or agent file".into(),
+            Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } => {
+                "paddock list shows the launches".into()
+            }
+            Self::Landlock { .. } => "use a kernel with Landlock enabled (lsm=landlock,... on its command line)".into(),
+            Self::LayerStart { .. } => "paddock info --programs shows what was run".into(),
+            Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
+                (*install).into()
+            }
+            Self::NoNamespaces { setting, remains, .. } => match setting {
+                Some(setting) => format!("{setting}; or choose a lesser tier: {remains}"),
+                None => format!("choose a lesser tier: {remains}"),
+            },
+            Self::Root => "run it as the user whose files the agent may work on".into(),
+            Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
+            Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),
+            Self::Workspace { .. } => "paddock run --workspace DIR names another".into(),
+            Self::BadProgram { .. } | Self::SelfTest { .. } | Self::StartAgent { .. } | Self::Stopped { .. } | Self::Unconfined { .. } => {
+                return None;
+            }
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Frames and descriptors over a connected AF_UNIX socket.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// The longest frame. A witness query about every task of a large host fits.
+const MOST_BYTES: usize = 1 << 20;
+/// The most descriptors in one frame: a child's standard three.
+const MOST_DESCRIPTORS: usize = 3;
+
+/// Why a frame could not be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ChannelError {
+    #[error("the other side closed the connection")]
+    Closed,
+    #[error("a frame of {0} bytes is over the limit")]
+    TooLong(usize),
+    #[error("a frame does not parse: {0}")]
+    Malformed(#[from] serde_json::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// One end of a gate connection. Sending is safe from several threads;
+/// receiving is one thread's.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    socket: UnixStream,
+    sending: Mutex<()>,
+}
+
+impl Channel {
+    pub(crate) fn new(socket: UnixStream) -> Self {
+        Self { socket, sending: Mutex::new(()) }
+    }
+
+    /// Bounds every later receive and send.
+    pub(crate) fn set_deadline(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.socket.set_read_timeout(limit)?;
+        self.socket.set_write_timeout(limit)
+    }
+
+    pub(crate) fn send(
+        &self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let body = serde_json::to_vec(message)?;
+        if body.len() > MOST_BYTES || descriptors.len() > MOST_DESCRIPTORS {
+            return Err(ChannelError::TooLong(body.len()));
+        }
+        let length = u32::try_from(body.len()).map_err(|_| ChannelError::TooLong(body.len()))?;
+        let mut frame = length.to_le_bytes().to_vec();
+        frame.extend_from_slice(&body);
+
+        let _one_frame_at_a_time = self.sending.lock().unwrap_or_else(|e| e.into_inner());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut sent = 0;
+        while sent < frame.len() {
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            if sent == 0 && !descriptors.is_empty() {
+                ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+            }
+            match sendmsg(
+                &self.socket,
+                &[IoSlice::new(&frame[sent..])],
+                &mut ancillary,
+                SendFlags::NOSIGNAL,
+            ) {
+                Ok(n) => sent += n,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(e) => return Err(io::Error::from(e).into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn receive<T: DeserializeOwned>(
+        &self,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let mut descriptors = Vec::new();
+        let mut length = [0; 4];
+        self.fill(&mut length, &mut descriptors)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if length > MOST_BYTES {
+            return Err(ChannelError::TooLong(length));
+        }
+        let mut body = vec![0; length];
+        self.fill(&mut body, &mut descriptors)?;
+        Ok((serde_json::from_slice(&body)?, descriptors))
+    }
+
+    fn fill(&self, buffer: &mut [u8], into: &mut Vec<OwnedFd>) -> Result<(), ChannelError> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let received = match recvmsg(
+                &self.socket,
+                &mut [IoSliceMut::new(&mut buffer[filled..])],
+                &mut ancillary,
+                RecvFlags::CMSG_CLOEXEC,
+            ) {
+                Ok(message) => message.bytes,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(e) => return Err(io::Error::from(e).into()),
+            };
+            for message in ancillary.drain() {
+                if let RecvAncillaryMessage::ScmRights(fds) = message {
+                    into.extend(fds);
+                }
+            }
+            if into.len() > MOST_DESCRIPTORS {
+                return Err(ChannelError::TooLong(into.len()));
+            }
+            if received == 0 {
+                return Err(ChannelError::Closed);
+            }
+            filled += received;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn pair() -> (UnixStream, Channel) {
+        let (a, b) = UnixStream::pair().unwrap();
+        (a, Channel::new(b))
+    }
+
+    #[test]
+    fn a_frame_and_its_descriptors_arrive() {
+        let (a, b) = pair();
+        let a = Channel::new(a);
+        let null = std::fs::File::open("/dev/null").unwrap();
+        a.send(&"hello", &[null.as_fd(), null.as_fd()]).unwrap();
+        a.send(&"again", &[]).unwrap();
+        let (text, fds): (String, _) = b.receive().unwrap();
+        assert_eq!((text.as_str(), fds.len()), ("hello", 2));
+        let (text, fds): (String, _) = b.receive().unwrap();
+        assert_eq!((text.as_str(), fds.len()), ("again", 0));
+    }
+
+    #[test]
+    fn an_oversized_frame_is_refused_before_it_is_read() {
+        let (mut a, b) = pair();
+        a.write_all(&u32::MAX.to_le_bytes()).unwrap();
+        assert!(matches!(b.receive::<String>(), Err(ChannelError::TooLong(_))));
+    }
+
+    #[test]
+    fn half_a_frame_and_no_frame_are_a_closed_connection() {
+        let (mut a, b) = pair();
+        a.write_all(&8u32.to_le_bytes()).unwrap();
+        a.write_all(b"\"a").unwrap();
+        drop(a);
+        assert!(matches!(b.receive::<String>(), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn what_is_not_json_is_malformed() {
+        let (mut a, b) = pair();
+        a.write_all(&3u32.to_le_bytes()).unwrap();
+        a.write_all(b"\xff\xff\xff").unwrap();
+        assert!(matches!(b.receive::<String>(), Err(ChannelError::Malformed(_))));
+    }
+}

@@ -1,0 +1,179 @@
+//! The messages between a warden and the keeper. One frame is a length (`u32`,
+//! little endian) and that many bytes of JSON; descriptors travel with the
+//! frame that says so.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use confine::witness::Testimony;
+use confine::{Layer, Pid};
+use serde::{Deserialize, Serialize};
+
+/// Both sides are the same program; the version guards against a program that
+/// was replaced between two starts.
+pub(crate) const PROTOCOL_VERSION: u32 = 1;
+
+/// What a warden says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ToKeeper {
+    /// First of all: who it claims to be. The keeper checks against the kernel.
+    Hello { version: u32, layer: Layer },
+    /// It has made itself undumpable and a subreaper, and tried what must fail.
+    Proof { outcomes: Vec<Outcome> },
+    /// The listening socket that was asked for travels with this frame.
+    Listening,
+    /// A listening socket could not be made.
+    ListenFailed { error: String },
+    /// A child runs (its id in the warden's pid namespace).
+    Started { label: ChildLabel, pid: Pid },
+    /// A child could not be started.
+    StartFailed { label: ChildLabel, error: String, not_found: bool },
+    /// A child ended.
+    Ended { label: ChildLabel, status: ChildStatus },
+    /// A child was stopped by a signal, as by Ctrl-Z.
+    Suspended { label: ChildLabel },
+    /// The answers to one witness query, in the order of its task ids.
+    Testimony { query: u64, answers: Vec<Testimony> },
+}
+
+/// What the keeper says to a warden.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ToWarden {
+    /// Harden yourself, then try these.
+    Prove { attempts: Vec<Attempt> },
+    /// Listen on this port of your loopback and hand the socket over.
+    Listen { port: u16 },
+    /// Start a child. Three descriptors travel along when `stdio` says so.
+    Start(Box<Program>),
+    /// The witness query.
+    Testify { query: u64, tasks: Vec<Pid> },
+    /// Signal the child's process group.
+    Signal { label: ChildLabel, signal: i32 },
+    /// End with this exit status.
+    Exit { status: u8 },
+}
+
+/// Which child of a warden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ChildLabel {
+    /// Of the pen's warden: nono for the server sandbox.
+    Server,
+    /// Of the pen's warden: nono for the client sandbox.
+    Client,
+    /// Of an inner warden: the agent's own program.
+    Agent,
+    /// Of the pen's warden: a process for the inner self-tests to fail to reach.
+    Canary,
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ChildStatus {
+    /// By itself, with this status.
+    Exited(u8),
+    /// By this signal.
+    Signaled(i32),
+}
+
+impl ChildStatus {
+    /// The status a shell would show.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Exited(status) => status,
+            Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
+        }
+    }
+}
+
+/// A program for a warden to start.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Program {
+    pub(crate) label: ChildLabel,
+    pub(crate) argv: Vec<OsString>,
+    /// The whole environment; nothing is inherited but what `pass` names.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Names to pass on from the warden's own environment: what nono set for
+    /// its proxy.
+    pub(crate) pass: Vec<String>,
+    pub(crate) directory: PathBuf,
+    /// The child's standard descriptors travel with the message; else it
+    /// shares the warden's.
+    pub(crate) stdio: bool,
+    /// The device and inode that `argv[0]` must have.
+    pub(crate) expected: Option<(u64, u64)>,
+    /// Wait until this answers before starting.
+    pub(crate) wait_for: Option<Link>,
+    /// How long to wait for it.
+    pub(crate) patience: Duration,
+}
+
+/// Where client and server meet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Link {
+    /// A port of the pen's own loopback.
+    Tcp(u16),
+    /// An AF_UNIX socket in the launch's link folder.
+    Unix(PathBuf),
+}
+
+/// One operation for a self-test to try.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Attempt {
+    pub(crate) name: String,
+    pub(crate) kind: AttemptKind,
+    pub(crate) expected: Expected,
+}
+
+/// What the sandbox has to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Expected {
+    /// It must not succeed.
+    Refused,
+    /// It must succeed: the control that this layer, or the ones around it,
+    /// let the operation through, so that the refusal further in is that
+    /// layer's own.
+    Works,
+}
+
+/// The operation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AttemptKind {
+    ReadFile(PathBuf),
+    CreateFile(PathBuf),
+    ConnectStream(PathBuf),
+    ConnectSeqpacket(PathBuf),
+    SendDatagram(PathBuf),
+    ConnectAbstract(Vec<u8>),
+    ConnectTcp(SocketAddr),
+    OpenUdp,
+    IoUring,
+    /// Signal 0: whether the kernel would let a signal through.
+    Signal(Pid),
+    Trace(Pid),
+    ReadMemory(Pid),
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) name: String,
+    pub(crate) observed: Observation,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Observation {
+    Worked,
+    /// The error number.
+    Failed(i32),
+}

@@ -1,0 +1,226 @@
+//! What the self-tests try to reach. The keeper first shows, from outside, that
+//! each can be reached at all; a canary lies where the outer layers let it
+//! through, so that each layer is tested by itself.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::path::PathBuf;
+
+use confine::{Layer, Pid};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::stage::write_new;
+use crate::error::Error;
+use crate::gate::{Attempt, AttemptKind, Expected, Observation, Outcome};
+use crate::launch::{Paths, Plan};
+use crate::warden::observe;
+
+/// The canaries of one launch; they live as long as this does.
+pub(super) struct Canaries {
+    /// On the host only.
+    hidden_file: PathBuf,
+    hidden_socket: PathBuf,
+    /// In the veil, not granted to the pen.
+    veil_file: PathBuf,
+    veil_new_file: PathBuf,
+    /// Granted to the pen, not to the sandboxes in it.
+    pen_file: PathBuf,
+    stream: PathBuf,
+    datagram: PathBuf,
+    seqpacket: PathBuf,
+    abstract_name: Vec<u8>,
+    port: SocketAddr,
+    /// The host itself lets a process of this user make an `io_uring`.
+    host_has_io_uring: bool,
+    has_veil: bool,
+    isolates_network: bool,
+    _sockets: (UnixListener, UnixListener, UnixDatagram, OwnedFd, UnixListener, TcpListener),
+}
+
+impl Canaries {
+    /// Plants them and shows that each answers from outside.
+    pub(super) fn plant(plan: &Plan) -> Result<Self, Error> {
+        let paths: &Paths = &plan.paths;
+        let hidden_file = paths.launch.join("canary");
+        let veil_file = paths.canaries_in_veil().join("file");
+        let pen_file = paths.canaries_in_pen().join("file");
+        for path in [&hidden_file, &veil_file, &pen_file] {
+            write_new(path, b"canary\n")?;
+        }
+        let hidden_socket = paths.launch.join("canary.sock");
+        let in_pen = |name: &str| paths.canaries_in_pen().join(name);
+        let (stream, datagram, seqpacket) =
+            (in_pen("stream.sock"), in_pen("datagram.sock"), in_pen("seqpacket.sock"));
+        let abstract_name = format!("paddock-canary-{}", plan.id).into_bytes();
+        let sockets = (|| {
+            use std::os::linux::net::SocketAddrExt;
+            let name = std::os::unix::net::SocketAddr::from_abstract_name(&abstract_name)?;
+            std::io::Result::Ok((
+                UnixListener::bind(&hidden_socket)?,
+                UnixListener::bind(&stream)?,
+                UnixDatagram::bind(&datagram)?,
+                listen_seqpacket(&seqpacket)?,
+                UnixListener::bind_addr(&name)?,
+                TcpListener::bind("127.0.0.1:0")?,
+            ))
+        })()
+        .map_err(|e| Error::DirectoryUnusable {
+            path: paths.inside.clone(),
+            reason: format!("a canary socket cannot be made: {e}"),
+        })?;
+        let port = sockets.5.local_addr().map_err(|e| Error::DirectoryUnusable {
+            path: paths.inside.clone(),
+            reason: e.to_string(),
+        })?;
+        let canaries = Self {
+            hidden_file,
+            hidden_socket,
+            veil_new_file: paths.canaries_in_veil().join("new"),
+            veil_file,
+            pen_file,
+            stream,
+            datagram,
+            seqpacket,
+            abstract_name,
+            port,
+            host_has_io_uring: observe(&AttemptKind::IoUring) == Observation::Worked,
+            has_veil: plan.tier.has_veil(),
+            isolates_network: plan.tier.isolates_network(),
+            _sockets: sockets,
+        };
+        canaries.show_that_each_answers()?;
+        Ok(canaries)
+    }
+
+    /// The controls. A canary that does not answer from outside would make its
+    /// silence inside prove nothing.
+    fn show_that_each_answers(&self) -> Result<(), Error> {
+        let everything = self.for_layer(Layer::Pen, None).into_iter().chain(self.for_layer(Layer::Server, None));
+        for attempt in everything {
+            if let Observation::Failed(error) = observe(&attempt.kind) {
+                return Err(Error::SelfTest {
+                    layer: Layer::Pen,
+                    what: format!(
+                        "control: \"{}\" does not work outside either ({})",
+                        attempt.name,
+                        std::io::Error::from_raw_os_error(error)
+                    ),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What the warden of `layer` has to try. `target` is a process outside the
+    /// layer, numbered as inside.
+    pub(super) fn for_layer(&self, layer: Layer, target: Option<Pid>) -> Vec<Attempt> {
+        use AttemptKind::{
+            ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, IoUring,
+            OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, Trace,
+        };
+        let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
+        let mut attempts = Vec::new();
+        let mut add = |name: &str, kind, expected| {
+            attempts.push(Attempt { name: name.to_owned(), kind, expected });
+        };
+        let refused = Expected::Refused;
+        add("read a file outside the grants", ReadFile(self.veil_file.clone()), refused);
+        add("make a file outside the grants", CreateFile(self.veil_new_file.clone()), refused);
+        add("read a file of the host", ReadFile(self.hidden_file.clone()), refused);
+        if self.has_veil || layer != Layer::Pen {
+            add("connect to a socket of the host", ConnectStream(self.hidden_socket.clone()), refused);
+        }
+        add("read a file granted to the pen alone", ReadFile(self.pen_file.clone()), in_pen);
+        add("connect to a stream socket", ConnectStream(self.stream.clone()), in_pen);
+        add("send to a datagram socket", SendDatagram(self.datagram.clone()), in_pen);
+        add("connect to a seqpacket socket", ConnectSeqpacket(self.seqpacket.clone()), in_pen);
+        add("connect to an abstract socket", ConnectAbstract(self.abstract_name.clone()), refused);
+        add("connect to a port of the host", ConnectTcp(self.port), refused);
+        if layer != Layer::Pen || !self.isolates_network {
+            add("open a UDP socket", OpenUdp, refused);
+        }
+        if self.host_has_io_uring {
+            add("set up io_uring", IoUring, refused);
+        }
+        if let Some(target) = target {
+            add("signal a process outside", Signal(target), refused);
+            add("trace a process outside", Trace(target), refused);
+            add("read the memory of a process outside", ReadMemory(target), refused);
+        }
+        attempts
+    }
+}
+
+/// Compares what a warden observed with what its layer must do.
+///
+/// # Errors
+/// The first difference, in words.
+pub(super) fn evaluate(
+    layer: Layer,
+    attempts: &[Attempt],
+    outcomes: &[Outcome],
+) -> Result<(), Error> {
+    let failed = |what: String| Err(Error::SelfTest { layer, what });
+    for attempt in attempts {
+        let mut of_this = outcomes.iter().filter(|outcome| outcome.name == attempt.name);
+        let (Some(outcome), None) = (of_this.next(), of_this.next()) else {
+            return failed(format!("\"{}\" was not tried", attempt.name));
+        };
+        match (attempt.expected, outcome.observed) {
+            (Expected::Refused, Observation::Failed(_)) | (Expected::Works, Observation::Worked) => {}
+            (Expected::Refused, Observation::Worked) => {
+                return failed(format!("\"{}\" worked, but must be refused", attempt.name));
+            }
+            (Expected::Works, Observation::Failed(error)) => {
+                return failed(format!(
+                    "control: \"{}\" must work here, so that the sandboxes inside are tested by \
+                     themselves, but failed: {}",
+                    attempt.name,
+                    std::io::Error::from_raw_os_error(error)
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn listen_seqpacket(path: &std::path::Path) -> std::io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(expected: Expected) -> Attempt {
+        Attempt { name: "x".into(), kind: AttemptKind::IoUring, expected }
+    }
+
+    fn outcome(observed: Observation) -> Outcome {
+        Outcome { name: "x".into(), observed }
+    }
+
+    #[test]
+    fn a_self_test_holds_only_when_everything_was_tried_and_is_as_expected() {
+        let judge = |expected, outcomes: &[Outcome]| {
+            evaluate(Layer::Server, &[attempt(expected)], outcomes).is_ok()
+        };
+        let worked = outcome(Observation::Worked);
+        let failed = outcome(Observation::Failed(1));
+        assert!(judge(Expected::Refused, std::slice::from_ref(&failed)));
+        assert!(judge(Expected::Works, std::slice::from_ref(&worked)));
+        assert!(!judge(Expected::Refused, std::slice::from_ref(&worked)));
+        assert!(!judge(Expected::Works, std::slice::from_ref(&failed)));
+        assert!(!judge(Expected::Refused, &[]));
+        assert!(!judge(Expected::Refused, &[failed.clone(), worked]));
+    }
+}

@@ -1,0 +1,137 @@
+//! The keeper's own socket, on the host only: one request and one answer, a
+//! JSON object each, a line each.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use confine::escape::escape;
+use confine::pidfd::PidFd;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::roster::Roster;
+use super::verifier::{Report, TaskReport};
+use super::{Event, Keeper, stop, watch};
+use crate::error::Error;
+
+/// For one request or one answer.
+const LIMIT: Duration = Duration::from_secs(15);
+
+/// What can be asked of a running keeper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Request {
+    /// A pass over everything, now.
+    Verify,
+    /// End the launch.
+    Stop,
+}
+
+/// Asks the keeper at `socket`.
+pub(crate) fn ask_keeper(socket: &Path, request: Request) -> std::io::Result<Value> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    stream.set_write_timeout(Some(LIMIT))?;
+    stream.write_all(format!("{}\n", json!({ "request": request })).as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// Where the control thread finds the watch once there is one.
+pub(super) type SharedWatch = Arc<Mutex<Option<watch::WatchHandle>>>;
+
+/// Opens the socket and serves it for the life of the process.
+pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
+    let path = keeper.plan.paths.control();
+    let unusable =
+        |e: std::io::Error| Error::DirectoryUnusable { path: path.clone(), reason: e.to_string() };
+    let listener = UnixListener::bind(&path).map_err(unusable)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
+    let (roster, events, watch) =
+        (keeper.roster.clone(), keeper.sender.clone(), keeper.shared_watch.clone());
+    std::thread::Builder::new()
+        .name("control".into())
+        .spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let answer = serve(&stream, &roster, &events, &watch);
+                let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
+            }
+        })
+        .map_err(unusable)?;
+    Ok(())
+}
+
+fn serve(
+    stream: &UnixStream,
+    roster: &Roster,
+    events: &Sender<Event>,
+    watch: &SharedWatch,
+) -> Value {
+    let refuse = |why: &str| json!({ "ok": false, "error": why });
+    // One caller at a time, so none may take long.
+    let limit = Some(Duration::from_secs(2));
+    if stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).is_err() {
+        return refuse("no deadline can be set");
+    }
+    // Whoever is in the launch has no business here, whatever let it through.
+    match PidFd::of_peer(std::os::fd::AsFd::as_fd(stream)) {
+        Ok(caller) if stop::descendants(roster.keeper.pid).contains(&caller.id()) => {
+            return refuse("callers inside the launch are not served");
+        }
+        Ok(_) => {}
+        Err(_) => return refuse("the kernel does not say who is calling"),
+    }
+    let mut line = String::new();
+    if BufReader::new(stream).take(4096).read_line(&mut line).is_err() {
+        return refuse("no request came");
+    }
+    let request = serde_json::from_str::<Value>(&line)
+        .ok()
+        .and_then(|value| serde_json::from_value(value.get("request")?.clone()).ok());
+    match request {
+        Some(Request::Verify) => {
+            let watch = watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+            match watch.and_then(|watch| watch.look_now()) {
+                Some(report) => report_json(&report),
+                None => json!({ "ok": false, "starting": true, "error": "the launch is starting" }),
+            }
+        }
+        Some(Request::Stop) => {
+            let sent = events.send(Event::StopRequested).is_ok();
+            json!({ "ok": sent })
+        }
+        None => refuse("the request is not known"),
+    }
+}
+
+/// A report as `paddock verify --json` prints it (`docs/reference/verify.md`).
+pub(crate) fn report_json(report: &Report) -> Value {
+    json!({
+        "ok": true,
+        "holds": report.holds(),
+        "microseconds": u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
+        "everything": report.depth_everything,
+        "tasks": report.tasks.iter().map(task_json).collect::<Vec<_>>(),
+    })
+}
+
+fn task_json(task: &TaskReport) -> Value {
+    json!({
+        "layer": task.role.layer(),
+        "role": task.role.name(),
+        "pid": task.process,
+        "task": task.task.pid,
+        "start": task.task.start,
+        "verdict": task.verdict.name(),
+        "reasons": task.verdict.reasons().iter().map(|reason| json!({
+            "code": reason.code(), "text": reason.to_string(),
+        })).collect::<Vec<_>>(),
+        "command": escape(&task.command()).to_string(),
+    })
+}

@@ -1,0 +1,187 @@
+//! The gate's keeper side: who calls is established from the kernel's own
+//! records before a word is believed.
+
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::time::Duration;
+
+use confine::pidfd::PidFd;
+use confine::proc::{TaskFiles, executable};
+use confine::{Layer, Pid, ProcessId};
+
+use super::Event;
+use super::roster::{Roster, Warden};
+use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
+
+/// How long a caller has to say who it is.
+const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// Connections at once, wardens included: agents can connect, too.
+const MOST_CONNECTIONS: usize = 64;
+
+/// A caller that says it is a warden, and what the kernel says of it.
+pub(super) struct Knock {
+    pub(super) layer: Layer,
+    pub(super) process: PidFd,
+    pub(super) channel: Channel,
+    /// Where to send the warden it is admitted as, or nothing.
+    pub(super) admit: SyncSender<Option<Arc<Warden>>>,
+}
+
+/// Opens the gate at `path` and serves it for the life of the process.
+pub(super) fn open(path: &Path, events: Sender<Event>) -> std::io::Result<()> {
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let connections = Arc::new(AtomicUsize::new(0));
+    std::thread::Builder::new().name("gate".into()).spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Out of descriptors: let some go first.
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+                connections.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (events, counter) = (events.clone(), connections.clone());
+            let spawned = std::thread::Builder::new().name("gate-caller".into()).spawn(move || {
+                serve(Channel::new(stream), &events);
+                counter.fetch_sub(1, Ordering::Relaxed);
+            });
+            if spawned.is_err() {
+                connections.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn serve(channel: Channel, events: &Sender<Event>) {
+    let process = match PidFd::of_peer(channel.as_fd()) {
+        Ok(process) => process,
+        Err(error) => {
+            let why = format!("the kernel does not say who it is: {error}");
+            let _ = events.send(Event::Refused { caller: None, why });
+            return;
+        }
+    };
+    let caller = process.id();
+    let refuse = |why: String| {
+        let _ = events.send(Event::Refused { caller: Some(caller), why });
+    };
+    if channel.set_deadline(Some(HELLO_LIMIT)).is_err() {
+        return;
+    }
+    let layer = match channel.receive::<ToKeeper>() {
+        Ok((ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, _)) => layer,
+        Ok((ToKeeper::Hello { version, .. }, _)) => {
+            return refuse(format!("it speaks version {version} of the gate's protocol"));
+        }
+        Ok(_) => return refuse("it did not say who it is".into()),
+        Err(error) => return refuse(format!("it did not say who it is: {error}")),
+    };
+    let (admit, admitted) = sync_channel(1);
+    if events.send(Event::Knock(Knock { layer, process, channel, admit })).is_err() {
+        return;
+    }
+    if let Ok(Some(warden)) = admitted.recv() {
+        listen_to(&warden, events);
+    }
+}
+
+/// Receives what an admitted warden says until its connection ends.
+fn listen_to(warden: &Warden, events: &Sender<Event>) {
+    // It may be silent for as long as it likes, and a half-sent frame can only
+    // come from a dying one.
+    let _ = warden.channel.set_deadline(None);
+    loop {
+        match warden.channel.receive::<ToKeeper>() {
+            Ok((ToKeeper::Testimony { query, answers }, _)) => warden.answer(query, answers),
+            Ok((message, descriptors)) => {
+                let event = Event::FromWarden { layer: warden.layer, message, descriptors };
+                if events.send(event).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                warden.is_gone();
+                let why = match error {
+                    ChannelError::Closed => "it ended".to_owned(),
+                    other => other.to_string(),
+                };
+                let _ = events.send(Event::WardenLost { layer: warden.layer, why });
+                return;
+            }
+        }
+    }
+}
+
+/// Where the warden of a layer has to stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// Its supervisor is a child of this process.
+    SupervisorIsChildOf(ProcessId),
+    /// Its supervisor is this process.
+    SupervisorIs(ProcessId),
+    /// Its supervisor is a child of `parent` and has this id in the launch's
+    /// own pid namespace, as its warden reported.
+    SupervisorAs { parent: ProcessId, innermost: Pid },
+}
+
+/// Checks a caller against the kernel's records, and tells its supervisor.
+///
+/// # Errors
+/// Why it is not the warden it says it is.
+pub(super) fn identify(
+    knock: &Knock,
+    place: Place,
+    roster: &Roster,
+) -> Result<ProcessId, String> {
+    let caller = knock.process.id();
+    let readable = |e: std::io::Error| format!("it cannot be read: {e}");
+    let program = executable(caller.pid).map_err(readable)?;
+    if program != roster.paddock {
+        return Err("its program is not this paddock".into());
+    }
+    let mut buffer = Vec::new();
+    let files = TaskFiles::open(caller.pid, caller.pid).map_err(readable)?;
+    let status = files.status(&mut buffer).map_err(readable)?;
+    if status.uids.iter().any(|uid| *uid != roster.uid) {
+        return Err("it belongs to another user".into());
+    }
+    if status.tracer.is_some() {
+        return Err("it is traced".into());
+    }
+    let parent = status.parent.ok_or("its parent cannot be seen")?;
+    let supervisor = TaskFiles::open(parent, parent).map_err(readable)?;
+    let supervisor_status = supervisor.status(&mut buffer).map_err(readable)?;
+    let supervisor_parent = supervisor_status.parent;
+    let stands = match place {
+        Place::SupervisorIsChildOf(process) => supervisor_parent == Some(process.pid),
+        Place::SupervisorIs(process) => supervisor.id() == process,
+        Place::SupervisorAs { parent, innermost } => {
+            supervisor_parent == Some(parent.pid)
+                && supervisor_status.innermost_id() == Some(innermost)
+        }
+    };
+    if !stands {
+        return Err("it was not started by its layer's nono".into());
+    }
+    // An undumpable supervisor can be looked at only from above its user
+    // namespace; where there is none, its place has to do.
+    if let Ok(program) = executable(parent)
+        && program != roster.nono
+    {
+        return Err("its supervisor's program is not the nono that was checked".into());
+    }
+    if knock.process.has_ended().map_err(readable)? {
+        return Err("it ended".into());
+    }
+    Ok(supervisor.id())
+}
+

@@ -1,0 +1,334 @@
+//! The keeper: one launch, from its first directory to its last survivor.
+//!
+//! [`run`] is the launch as one page, in the order in which things happen. The
+//! steps are in [`start`], the watch in [`watch`], the end in [`stop`].
+
+mod canaries;
+mod control;
+mod descriptors;
+mod egress_guard;
+mod gatehouse;
+mod log;
+mod roster;
+mod spawn;
+mod stage;
+mod start;
+mod stop;
+mod suspend;
+mod terminal;
+mod verifier;
+mod watch;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use confine::{Layer, ProcessId};
+use serde_json::json;
+
+use crate::error::{Error, status};
+use crate::gate::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
+use crate::launch::{Directories, OnViolation, Plan};
+use crate::notices::Notices;
+use crate::state::{KeeperLock, Ledger, Phase, Record};
+use gatehouse::Knock;
+use roster::Roster;
+use verifier::Report;
+
+pub(crate) use control::{Request, ask_keeper};
+pub(crate) use stage::remove_tree;
+pub(crate) use stop::{end_processes, members_left};
+
+/// How long nono gets to give the terminal back once the client has ended.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// What the keeper's threads tell its main thread.
+enum Event {
+    /// Somebody at the gate says it is a warden.
+    Knock(Knock),
+    /// Somebody at the gate was sent away.
+    Refused { caller: Option<ProcessId>, why: String },
+    FromWarden { layer: Layer, message: ToKeeper, descriptors: Vec<OwnedFd> },
+    WardenLost { layer: Layer, why: String },
+    /// A pass found a task that is not confirmed to be confined.
+    Violation(Box<Report>),
+    Signal(i32),
+    /// `paddock stop`.
+    StopRequested,
+}
+
+/// A launch under way.
+struct Keeper<'a> {
+    plan: &'a Plan,
+    roster: Arc<Roster>,
+    ledger: Arc<Ledger>,
+    notices: &'a Notices,
+    record: Record,
+    lock: KeeperLock,
+    events: Receiver<Event>,
+    sender: Sender<Event>,
+    terminal: terminal::Terminal,
+    log: log::LayerLog,
+    watch: Option<watch::Watch>,
+    shared_watch: control::SharedWatch,
+}
+
+/// Runs one launch to its end and returns the exit status.
+///
+/// # Errors
+/// When it could not be started, or the agent was stopped.
+pub(crate) fn run(plan: &Plan, directories: &Directories, notices: &Notices) -> Result<u8, Error> {
+    let stage = stage::Stage::set(plan, directories)?;
+    let mut keeper = Keeper::open(plan, notices)?;
+    let outcome = keeper.live();
+    let survivors = keeper.stop();
+    drop(stage);
+    keeper.close(outcome, survivors)
+}
+
+impl Keeper<'_> {
+    /// The launch between its first directory and its end.
+    fn live(&mut self) -> Result<u8, Error> {
+        let canaries = canaries::Canaries::plant(self.plan)?;
+        gatehouse::open(&self.plan.paths.gate(), self.sender.clone()).map_err(|e| {
+            Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
+        })?;
+        control::open(self)?;
+
+        self.start_outermost()?;
+        self.admit_pen(&canaries)?;
+        let guard = self.start_guard()?;
+        self.start_inner()?;
+        self.admit_inner(&canaries)?;
+        self.start_watch()?;
+        self.start_agent()?;
+        let ended = self.wait_for_client()?;
+        self.last_look()?;
+        self.say_farewell(ended);
+        drop(guard);
+        Ok(ended.code())
+    }
+
+    /// Waits for the agent's client to end, and does what is asked meanwhile.
+    fn wait_for_client(&mut self) -> Result<ChildStatus, Error> {
+        loop {
+            match self.next_event(None)? {
+                Some(Event::FromWarden {
+                    layer: Layer::Client,
+                    message: ToKeeper::Ended { label: ChildLabel::Agent, status },
+                    ..
+                }) => return Ok(status),
+                Some(event) => self.handle(event)?,
+                None => {}
+            }
+        }
+    }
+
+    /// What can happen at any time once the agent runs.
+    fn handle(&mut self, event: Event) -> Result<(), Error> {
+        match event {
+            Event::Violation(report) => self.on_violation(&report)?,
+            Event::Signal(signal) => self.on_signal(signal)?,
+            Event::StopRequested => {
+                return Err(Error::Stopped { by: "paddock stop".into(), status: 143 });
+            }
+            Event::Knock(knock) => self.send_away(&knock, "its layer has a warden already"),
+            Event::Refused { caller, why } => self.note_refusal(caller, &why),
+            Event::WardenLost { layer, why } => {
+                let what = format!("the warden of the {layer} sandbox is lost: {why}");
+                return Err(Error::Unconfined { what });
+            }
+            Event::FromWarden { layer, message, .. } => self.on_message(layer, message)?,
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, layer: Layer, message: ToKeeper) -> Result<(), Error> {
+        match (layer, message) {
+            (Layer::Client, ToKeeper::Suspended { label: ChildLabel::Agent }) => self.suspend(),
+            (Layer::Pen, ToKeeper::Ended { label: ChildLabel::Server | ChildLabel::Client, status }) => {
+                let what = format!("a supervisor in the pen ended (status {})", status.code());
+                Err(Error::Unconfined { what })
+            }
+            (Layer::Server, ToKeeper::Ended { label: ChildLabel::Agent, status }) => {
+                let details = json!({ "half": "server", "status": status.code() });
+                self.ledger.add("agent-ended", details);
+                self.notices.warn(&format!(
+                    "the agent's server ended (status {}){}",
+                    status.code(),
+                    self.log.tail()
+                ));
+                Ok(())
+            }
+            (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
+                self.ledger.add("agent-started", json!({ "half": layer }));
+                Ok(())
+            }
+            (layer, ToKeeper::StartFailed { label: ChildLabel::Agent, error, not_found }) => {
+                let half = if layer == Layer::Server { "server" } else { "client" };
+                Err(Error::StartAgent { half, reason: error + &self.log.tail(), not_found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn on_violation(&mut self, report: &Report) -> Result<(), Error> {
+        let what = watch::describe_failure(report);
+        self.ledger.add("violation", json!({ "what": what, "report": control::report_json(report) }));
+        match self.plan.on_violation {
+            OnViolation::Stop => Err(Error::Unconfined { what }),
+            OnViolation::Warn => {
+                self.notices.warn(&format!("not confined: {what}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// A pass over everything before the client's end is believed.
+    fn last_look(&mut self) -> Result<(), Error> {
+        let Some(report) = self.watch.as_ref().and_then(watch::Watch::look_now) else {
+            return Err(Error::Unconfined { what: "the last pass did not finish".into() });
+        };
+        if report.holds() { Ok(()) } else { self.on_violation(&report) }
+    }
+
+    /// Lets the client's nono write what is left, restore the terminal and end.
+    fn say_farewell(&mut self, ended: ChildStatus) {
+        self.end_watch();
+        if let Some(warden) = self.roster.warden(Layer::Client) {
+            let _ = warden.channel.send(&ToWarden::Exit { status: ended.code() }, &[]);
+        }
+        let deadline = std::time::Instant::now() + FAREWELL;
+        while let Ok(Some(event)) = self.next_event(Some(deadline)) {
+            if let Event::FromWarden {
+                layer: Layer::Pen,
+                message: ToKeeper::Ended { label: ChildLabel::Client, .. },
+                ..
+            } = event
+            {
+                break;
+            }
+        }
+    }
+
+    fn end_watch(&mut self) {
+        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        self.watch = None;
+    }
+
+    /// Ends every process of the launch and gives the terminal back.
+    fn stop(&mut self) -> usize {
+        self.end_watch();
+        let survivors = stop::end_launch(&self.roster);
+        self.terminal.restore();
+        survivors
+    }
+
+    /// Writes down how it ended.
+    fn close(mut self, outcome: Result<u8, Error>, survivors: usize) -> Result<u8, Error> {
+        let (code, reason) = match &outcome {
+            Ok(code) => (*code, None),
+            Err(error) => (error.status(), Some(error.to_string())),
+        };
+        self.record.end(code, reason.clone());
+        let stored = self.record.store(&self.lock);
+        let details = json!({ "status": code, "reason": reason, "survivors": survivors });
+        self.ledger.add("stop", details);
+        if survivors > 0 {
+            self.notices.warn(&format!(
+                "{survivors} processes of the launch could not be ended; paddock verify {} lists them",
+                self.plan.id
+            ));
+            outcome?;
+            return Ok(status::FAILED);
+        }
+        self.notices.ended(code, reason.as_deref());
+        outcome.and_then(|code| stored.map(|()| code))
+    }
+
+    /// The next event; `None` at the deadline.
+    fn next_event(&mut self, deadline: Option<std::time::Instant>) -> Result<Option<Event>, Error> {
+        use std::sync::mpsc::RecvTimeoutError;
+        let received = match deadline {
+            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(std::time::Instant::now());
+                self.events.recv_timeout(left)
+            }
+        };
+        match received {
+            Ok(event) => Ok(Some(event)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::Unconfined { what: "the keeper's own threads are gone".into() })
+            }
+        }
+    }
+
+    fn note_refusal(&self, caller: Option<ProcessId>, why: &str) {
+        self.ledger.add_from_outside("gate-refused", json!({ "caller": caller, "why": why }));
+    }
+
+    fn send_away(&self, knock: &Knock, why: &str) {
+        let _ = knock.admit.send(None);
+        self.note_refusal(Some(knock.process.id()), why);
+    }
+
+    fn set_phase(&mut self, phase: Phase) -> Result<(), Error> {
+        self.record.phase = phase;
+        self.record.store(&self.lock)
+    }
+}
+
+impl<'a> Keeper<'a> {
+    /// Becomes the keeper of the launch: takes the lock, writes the first record.
+    fn open(plan: &'a Plan, notices: &'a Notices) -> Result<Self, Error> {
+        let unusable = |e: std::io::Error| Error::DirectoryUnusable {
+            path: plan.paths.state.clone(),
+            reason: e.to_string(),
+        };
+        let lock = KeeperLock::take(&plan.paths.state)
+            .map_err(unusable)?
+            .ok_or_else(|| unusable(std::io::Error::other("another keeper has this launch")))?;
+        let pid = confine::Pid::of_self();
+        let keeper =
+            ProcessId { pid, start: confine::proc::start_time(pid).map_err(unusable)? };
+        let record = Record::new(
+            plan.id.clone(),
+            plan.agent.file.name.clone(),
+            plan.tier,
+            plan.workspace.root.clone(),
+            plan.paths.launch.clone(),
+            keeper,
+        );
+        record.store(&lock)?;
+        let ledger = Ledger::open(&plan.paths.state.join("ledger.jsonl")).map_err(unusable)?;
+        ledger.add("start", plan.describe());
+        let roster = Roster::new(
+            keeper,
+            rustix::process::getuid().as_raw(),
+            plan.programs.paddock.file,
+            plan.programs.nono.file,
+            plan.programs.bwrap.as_ref().map(|found| found.file),
+        );
+        let (sender, events) = channel();
+        spawn::become_subreaper().map_err(unusable)?;
+        spawn::allow_many_descriptors();
+        terminal::forward_signals(sender.clone()).map_err(unusable)?;
+        Ok(Self {
+            plan,
+            roster: Arc::new(roster),
+            ledger: Arc::new(ledger),
+            notices,
+            record,
+            lock,
+            events,
+            sender,
+            terminal: terminal::Terminal::remember(),
+            log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
+            watch: None,
+            shared_watch: control::SharedWatch::default(),
+        })
+    }
+}

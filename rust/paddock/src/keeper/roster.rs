@@ -1,0 +1,137 @@
+//! Who is who in a launch, as the kernel identified them. Shared by the keeper,
+//! which fills it in, and the verifier, which reads it.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use confine::proc::FileId;
+use confine::witness::Testimony;
+use confine::{Expectation, Layer, Pid, ProcessId};
+
+use crate::gate::{Channel, ToWarden};
+
+/// A warden that was admitted.
+pub(super) struct Warden {
+    pub(super) layer: Layer,
+    /// As the host numbers it.
+    pub(super) process: ProcessId,
+    pub(super) channel: Channel,
+    queries: Mutex<Queries>,
+}
+
+#[derive(Default)]
+struct Queries {
+    last: u64,
+    waiting: HashMap<u64, SyncSender<Vec<Testimony>>>,
+}
+
+impl Warden {
+    pub(super) fn new(layer: Layer, process: ProcessId, channel: Channel) -> Self {
+        Self { layer, process, channel, queries: Mutex::default() }
+    }
+
+    /// Asks the witness query and does not wait: several wardens can be at it
+    /// at once.
+    pub(super) fn ask(&self, tasks: Vec<Pid>) -> PendingTestimony {
+        let (sender, receiver) = sync_channel(1);
+        let count = tasks.len();
+        let query = {
+            let mut queries = lock(&self.queries);
+            queries.last += 1;
+            let query = queries.last;
+            queries.waiting.insert(query, sender);
+            query
+        };
+        if self.channel.send(&ToWarden::Testify { query, tasks }, &[]).is_err() {
+            lock(&self.queries).waiting.remove(&query);
+        }
+        PendingTestimony { receiver, count }
+    }
+
+    /// Hands an answer to whoever asked.
+    pub(super) fn answer(&self, query: u64, answers: Vec<Testimony>) {
+        if let Some(waiting) = lock(&self.queries).waiting.remove(&query) {
+            let _ = waiting.send(answers);
+        }
+    }
+
+    /// Nobody will answer any more.
+    pub(super) fn is_gone(&self) {
+        lock(&self.queries).waiting.clear();
+    }
+}
+
+/// An answer that may come.
+pub(super) struct PendingTestimony {
+    receiver: Receiver<Vec<Testimony>>,
+    count: usize,
+}
+
+impl PendingTestimony {
+    /// The answers in the order of the question; `None` when they do not come
+    /// within `limit` or are not as many as were asked for.
+    pub(super) fn wait(self, limit: Duration) -> Option<Vec<Testimony>> {
+        self.receiver.recv_timeout(limit).ok().filter(|answers| answers.len() == self.count)
+    }
+}
+
+/// The roster.
+pub(super) struct Roster {
+    /// The keeper, whose descendants are the launch.
+    pub(super) keeper: ProcessId,
+    pub(super) uid: u32,
+    /// Recorded programs of the parts.
+    pub(super) paddock: FileId,
+    pub(super) nono: FileId,
+    pub(super) bwrap: Option<FileId>,
+    entries: Mutex<Entries>,
+}
+
+/// What is filled in as the launch starts.
+#[derive(Clone, Default)]
+pub(super) struct Entries {
+    /// bubblewrap's two processes: the one outside, and the first inside.
+    pub(super) veil: Vec<ProcessId>,
+    pub(super) supervisors: HashMap<Layer, ProcessId>,
+    pub(super) wardens: HashMap<Layer, Arc<Warden>>,
+    pub(super) expectation: Option<Expectation>,
+}
+
+impl Entries {
+    /// The first process of the launch's pid namespace.
+    pub(super) fn init(&self) -> Option<ProcessId> {
+        self.veil.get(1).copied()
+    }
+}
+
+impl Roster {
+    pub(super) fn new(
+        keeper: ProcessId,
+        uid: u32,
+        paddock: FileId,
+        nono: FileId,
+        bwrap: Option<FileId>,
+    ) -> Self {
+        Self { keeper, uid, paddock, nono, bwrap, entries: Mutex::default() }
+    }
+
+    /// The entries, to be changed.
+    pub(super) fn edit(&self) -> MutexGuard<'_, Entries> {
+        lock(&self.entries)
+    }
+
+    /// The entries as they are now.
+    pub(super) fn entries(&self) -> Entries {
+        self.edit().clone()
+    }
+
+    pub(super) fn warden(&self, layer: Layer) -> Option<Arc<Warden>> {
+        self.edit().wardens.get(&layer).cloned()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,133 @@
+//! The directories and files of a launch: made at its start, gone at its end.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+use crate::launch::{Directories, Plan, private_directory};
+
+/// What a launch has on disk while it lives. Dropping it removes everything
+/// but the record and the ledger.
+pub(super) struct Stage {
+    launch: PathBuf,
+    temporary: [PathBuf; 2],
+}
+
+impl Stage {
+    /// Makes the launch directory, the private homes and temporary directories,
+    /// and writes the policies that nono will read.
+    pub(super) fn set(plan: &Plan, directories: &Directories) -> Result<Self, Error> {
+        private_directory(&directories.runtime)?;
+        private_directory(&directories.state)?;
+        private_directory(&directories.launches())?;
+        private_directory(&directories.data)?;
+        private_directory(&directories.data.join("homes"))?;
+        private_directory(&directories.data.join("homes").join(&plan.agent.file.name))?;
+        private_directory(&plan.server.home)?;
+        private_directory(&plan.client.home)?;
+
+        let paths = &plan.paths;
+        let stage = Self {
+            launch: paths.launch.clone(),
+            temporary: [paths.temporary("server"), paths.temporary("client")],
+        };
+        // The id is random: a directory that is there already is not ours.
+        make(&paths.launch)?;
+        make(&paths.inside)?;
+        for directory in ["profiles", "nono", "canary"] {
+            make(&paths.inside.join(directory))?;
+        }
+        for layer in ["pen", "server", "client"] {
+            make(&paths.nono(layer))?;
+        }
+        make(&paths.link_folder())?;
+        make(&paths.canaries_in_pen())?;
+        make(&paths.canaries_in_veil())?;
+        for directory in &stage.temporary {
+            make(directory)?;
+        }
+        for (layer, text) in [
+            ("pen", &plan.agent.profiles.pen),
+            ("server", &plan.agent.profiles.server),
+            ("client", &plan.agent.profiles.client),
+        ] {
+            write_new(&paths.profile(layer), text.as_bytes())?;
+        }
+        Ok(stage)
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for directory in self.temporary.iter().chain([&self.launch]) {
+            let _ = remove_tree(directory);
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<(), Error> {
+    DirBuilder::new()
+        .mode(0o700)
+        .create(path)
+        .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
+}
+
+/// Writes a file that was not there.
+pub(super) fn write_new(path: &Path, text: &[u8]) -> Result<(), Error> {
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(text))
+        .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
+}
+
+/// Removes a tree that an agent may have left in any state. The standard
+/// library does not follow links in it; directories that their owner may not
+/// search are opened up first.
+pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(_) => {
+            open_up(path, 0);
+            std::fs::remove_dir_all(path)
+        }
+    }
+}
+
+fn open_up(path: &Path, depth: usize) {
+    // Nothing in the launch runs any more, so nobody swaps what is walked here.
+    let is_directory = std::fs::symlink_metadata(path).is_ok_and(|m| m.is_dir());
+    if !is_directory || depth > 200 {
+        return;
+    }
+    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        open_up(&entry.path(), depth + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_was_closed_is_removed_and_links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = root.path().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("keep"), "x").unwrap();
+        let tree = root.path().join("tree");
+        std::fs::create_dir_all(tree.join("a/b")).unwrap();
+        std::fs::write(tree.join("a/b/file"), "x").unwrap();
+        std::os::unix::fs::symlink(&outside, tree.join("a/link")).unwrap();
+        std::fs::set_permissions(tree.join("a"), std::fs::Permissions::from_mode(0)).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+        assert!(outside.join("keep").exists());
+    }
+}

@@ -1,0 +1,480 @@
+//! The steps of a start, from the outside in. Nothing of the agent runs before
+//! the last of them.
+
+use std::net::TcpListener;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use confine::{Layer, Pid, ProcessId};
+use serde_json::json;
+
+use super::canaries::{Canaries, evaluate};
+use super::gatehouse::{Knock, Place, identify};
+use super::roster::Warden;
+use super::{Event, Keeper, egress_guard, spawn, verifier, watch};
+use crate::error::Error;
+use crate::gate::{ChildLabel, Program, ToKeeper, ToWarden};
+use crate::launch::AgentHalf;
+use crate::state::{Part, Phase};
+
+/// Longer than a slow machine under load needs for one layer.
+const LAYER_LIMIT: Duration = Duration::from_secs(20);
+
+impl Keeper<'_> {
+    /// The veil and in it the pen's nono; without a veil the pen's nono alone.
+    pub(super) fn start_outermost(&mut self) -> Result<(), Error> {
+        let layer = if self.plan.tier.has_veil() { "veil" } else { "pen" };
+        let failed = |keeper: &Self, e: std::io::Error| keeper.layer_failed(layer, &e.to_string());
+        let status = if self.plan.tier.has_veil() {
+            Some(spawn::StatusPipe::open().map_err(|e| failed(self, e))?)
+        } else {
+            None
+        };
+        let argv = self.plan.outermost_argv(status.as_ref().map(spawn::StatusPipe::number));
+        let log = self.log.descriptor().map_err(|e| failed(self, e))?;
+        let started = spawn::start_layer(
+            &argv,
+            &self.plan.nono_environment("pen"),
+            &self.plan.workspace.root,
+            log,
+        )
+        .map_err(|e| failed(self, e))?;
+        match status {
+            Some(status) => {
+                self.roster.edit().veil = vec![started];
+                let first = status.first_process(LAYER_LIMIT).map_err(|_| self.veil_failed())?;
+                let start = confine::proc::start_time(first).map_err(|e| failed(self, e))?;
+                self.roster.edit().veil.push(ProcessId { pid: first, start });
+            }
+            None => {
+                self.roster.edit().supervisors.insert(Layer::Pen, started);
+            }
+        }
+        self.keep_record()
+    }
+
+    /// The pen's warden proves the pen, and hands over the guard's socket.
+    pub(super) fn admit_pen(&mut self, canaries: &Canaries) -> Result<(), Error> {
+        let entries = self.roster.entries();
+        let place = match (entries.init(), entries.supervisors.get(&Layer::Pen)) {
+            (Some(init), _) => Place::SupervisorIsChildOf(init),
+            (None, Some(supervisor)) => Place::SupervisorIs(*supervisor),
+            (None, None) => return Err(self.layer_failed("pen", "it has no supervisor")),
+        };
+        let knock = self.wait_for_knock(&[Layer::Pen])?;
+        self.admit(knock, place)?;
+        // A process outside the pen, as numbered inside: the first of the veil,
+        // else the keeper itself.
+        let target = if self.plan.tier.has_veil() { Pid::new(1) } else { Some(Pid::of_self()) };
+        self.prove(Layer::Pen, canaries, target)
+    }
+
+    /// The guard accepts on a socket in the pen's network.
+    pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
+        let policy = egress_guard::policy(&self.plan.hosts, &self.plan.exceptions)?;
+        self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])?;
+        let listener = loop {
+            match self.wait_for_message("pen")? {
+                (Layer::Pen, ToKeeper::Listening, mut descriptors) => break descriptors.pop(),
+                (Layer::Pen, ToKeeper::ListenFailed { error }, _) => {
+                    return Err(self.layer_failed("pen", &format!("no port for the guard: {error}")));
+                }
+                _ => {}
+            }
+        };
+        let listener = listener
+            .map(TcpListener::from)
+            .ok_or_else(|| self.layer_failed("pen", "the guard's socket did not arrive"))?;
+        egress_guard::start(listener, policy, self.ledger.clone())
+            .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))
+    }
+
+    /// Both inner nonos, side by side, and a process for them to fail to reach.
+    pub(super) fn start_inner(&mut self) -> Result<(), Error> {
+        let paddock = self.plan.programs.paddock.path.clone();
+        let canary = Program {
+            label: ChildLabel::Canary,
+            argv: vec![paddock.into(), "canary".into()],
+            ..self.program(Vec::new(), Vec::new())
+        };
+        self.tell(Layer::Pen, &ToWarden::Start(Box::new(canary)), &[])?;
+        for (label, layer, argv) in [
+            (ChildLabel::Server, "server", self.plan.server_argv()),
+            (ChildLabel::Client, "client", self.plan.client_argv()),
+        ] {
+            let program = Program {
+                label,
+                argv,
+                stdio: true,
+                ..self.program(self.plan.nono_environment(layer), Vec::new())
+            };
+            let stdio = if label == ChildLabel::Client {
+                own_stdio()
+            } else {
+                self.silent_stdio()
+            };
+            let stdio = stdio.map_err(|e| self.layer_failed(layer, &e.to_string()))?;
+            let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
+            self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
+        }
+        Ok(())
+    }
+
+    /// The inner wardens, in the order in which they come, prove their layers.
+    pub(super) fn admit_inner(&mut self, canaries: &Canaries) -> Result<(), Error> {
+        let mut started: Vec<(ChildLabel, Pid)> = Vec::new();
+        let mut knocks: Vec<Knock> = Vec::new();
+        let mut to_prove = vec![Layer::Server, Layer::Client];
+        let pen = self.roster.warden(Layer::Pen).map(|warden| warden.process);
+        let pen = pen.ok_or_else(|| self.layer_failed("pen", "its warden is gone"))?;
+        let deadline = Instant::now() + LAYER_LIMIT;
+        while !to_prove.is_empty() {
+            match self.start_event(deadline, "server or client")? {
+                Event::Knock(knock) if to_prove.contains(&knock.layer) => knocks.push(knock),
+                Event::FromWarden {
+                    layer: Layer::Pen,
+                    message: ToKeeper::Started { label, pid },
+                    ..
+                } => started.push((label, pid)),
+                other => self.handle_at_start(other)?,
+            }
+            let target = id_of(&started, ChildLabel::Canary);
+            let ready = knocks.iter().position(|knock| {
+                target.is_some() && id_of(&started, label_of(knock.layer)).is_some()
+            });
+            let Some(knock) = ready.map(|at| knocks.remove(at)) else { continue };
+            let layer = knock.layer;
+            let Some(innermost) = id_of(&started, label_of(layer)) else { continue };
+            // One that is not the warden leaves the place to the one that is.
+            if self.try_admit(knock, Place::SupervisorAs { parent: pen, innermost })? {
+                self.prove(layer, canaries, target)?;
+                to_prove.retain(|l| *l != layer);
+            }
+        }
+        let kill = rustix::process::Signal::KILL.as_raw();
+        self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])?;
+        let deadline = Instant::now() + LAYER_LIMIT;
+        loop {
+            match self.start_event(deadline, "pen")? {
+                Event::FromWarden {
+                    layer: Layer::Pen,
+                    message: ToKeeper::Ended { label: ChildLabel::Canary, .. },
+                    ..
+                } => return self.keep_record(),
+                other => self.handle_at_start(other)?,
+            }
+        }
+    }
+
+    /// From here on every task is looked at, for as long as the launch lives;
+    /// and it must look right before the agent's first instruction.
+    pub(super) fn start_watch(&mut self) -> Result<(), Error> {
+        let tier = self.plan.tier;
+        let entries = self.roster.entries();
+        let expectation =
+            verifier::expectation(&entries, &self.roster, tier.isolates_network(), tier.has_veil())
+                .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
+        self.record.network_namespace =
+            tier.isolates_network().then_some(expectation.inside.network.0);
+        self.roster.edit().expectation = Some(expectation);
+        let watch = watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())
+            .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
+        let report = watch
+            .look_now()
+            .ok_or_else(|| self.layer_failed("pen", "the first pass did not finish"))?;
+        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+            Some(watch.handle());
+        self.watch = Some(watch);
+        if !report.holds() {
+            return Err(Error::Unconfined { what: watch::describe_failure(&report) });
+        }
+        self.ledger.add("verified", json!({ "tasks": report.tasks.len() }));
+        self.notices.verified(self.plan, report.tasks.len());
+        self.set_phase(Phase::Running)
+    }
+
+    /// Server and client at once; the client waits until the server answers.
+    pub(super) fn start_agent(&mut self) -> Result<(), Error> {
+        let server = self.agent_program(&self.plan.server);
+        let client = Program {
+            wait_for: Some(self.plan.link.clone()),
+            patience: self.plan.patience,
+            ..self.agent_program(&self.plan.client)
+        };
+        self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
+        self.tell(Layer::Client, &ToWarden::Start(Box::new(client)), &[])
+    }
+
+    fn agent_program(&self, half: &AgentHalf) -> Program {
+        let mut environment = half.environment.clone();
+        if let Some(name) = &half.password_variable {
+            environment.push((name.into(), self.plan.password.clone().into()));
+        }
+        let file = self.plan.program.file;
+        let is_checked = half.argv.first().is_some_and(|a| *a == *self.plan.program.path);
+        Program {
+            argv: half.argv.clone(),
+            expected: is_checked.then_some((file.device, file.inode)),
+            ..self.program(environment, half.pass.clone())
+        }
+    }
+
+    fn program(
+        &self,
+        environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+        pass: Vec<String>,
+    ) -> Program {
+        Program {
+            label: ChildLabel::Agent,
+            argv: Vec::new(),
+            environment,
+            pass,
+            directory: self.plan.workspace.root.clone(),
+            stdio: false,
+            expected: None,
+            wait_for: None,
+            patience: Duration::ZERO,
+        }
+    }
+
+    /// For a layer without a terminal: nothing to read, output to the log.
+    fn silent_stdio(&self) -> std::io::Result<[OwnedFd; 3]> {
+        let null = std::fs::File::open("/dev/null")?;
+        Ok([null.into(), self.log.descriptor()?, self.log.descriptor()?])
+    }
+
+    /// Admits the caller, or fails the start.
+    fn admit(&mut self, knock: Knock, place: Place) -> Result<(), Error> {
+        let layer = knock.layer;
+        if self.try_admit(knock, place)? {
+            return Ok(());
+        }
+        let what = format!("its warden at the gate is not the one that was started{}", self.log.tail());
+        Err(Error::SelfTest { layer, what })
+    }
+
+    fn try_admit(&mut self, knock: Knock, place: Place) -> Result<bool, Error> {
+        let layer = knock.layer;
+        let supervisor = match identify(&knock, place, &self.roster) {
+            Ok(supervisor) => supervisor,
+            Err(why) => {
+                self.send_away(&knock, &why);
+                return Ok(false);
+            }
+        };
+        let Knock { process, channel, admit, .. } = knock;
+        let warden = Arc::new(Warden::new(layer, process.id(), channel));
+        {
+            let mut entries = self.roster.edit();
+            entries.supervisors.insert(layer, supervisor);
+            entries.wardens.insert(layer, warden.clone());
+        }
+        self.ledger.add("warden", json!({ "layer": layer, "process": process.id() }));
+        admit.send(Some(warden)).map_err(|_| self.layer_failed(&layer.to_string(), "the gate is gone"))?;
+        Ok(true)
+    }
+
+    /// The self-test of one layer.
+    fn prove(&mut self, layer: Layer, canaries: &Canaries, target: Option<Pid>) -> Result<(), Error> {
+        let attempts = canaries.for_layer(layer, target);
+        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone() }, &[])?;
+        let deadline = Instant::now() + LAYER_LIMIT;
+        // Other messages may come first; they are needed later.
+        let mut later = Vec::new();
+        let outcomes = loop {
+            match self.start_event(deadline, &layer.to_string())? {
+                Event::FromWarden { layer: from, message: ToKeeper::Proof { outcomes }, .. }
+                    if from == layer =>
+                {
+                    break outcomes;
+                }
+                event @ (Event::Knock(_) | Event::FromWarden { .. }) => later.push(event),
+                other => self.handle_at_start(other)?,
+            }
+        };
+        for event in later {
+            let _ = self.sender.send(event);
+        }
+        let result = evaluate(layer, &attempts, &outcomes);
+        self.ledger.add(
+            "self-test",
+            json!({ "layer": layer, "attempts": attempts.len(), "holds": result.is_ok() }),
+        );
+        result
+    }
+
+    fn wait_for_knock(&mut self, layers: &[Layer]) -> Result<Knock, Error> {
+        let deadline = Instant::now() + LAYER_LIMIT;
+        loop {
+            match self.start_event(deadline, "pen")? {
+                Event::Knock(knock) if layers.contains(&knock.layer) => return Ok(knock),
+                other => self.handle_at_start(other)?,
+            }
+        }
+    }
+
+    fn wait_for_message(&mut self, layer: &str) -> Result<(Layer, ToKeeper, Vec<OwnedFd>), Error> {
+        let deadline = Instant::now() + LAYER_LIMIT;
+        loop {
+            match self.start_event(deadline, layer)? {
+                Event::FromWarden { layer, message, descriptors } => {
+                    return Ok((layer, message, descriptors));
+                }
+                other => self.handle_at_start(other)?,
+            }
+        }
+    }
+
+    /// The next event of a start; a layer that has ended will send none.
+    fn start_event(&mut self, deadline: Instant, layer: &str) -> Result<Event, Error> {
+        loop {
+            if Instant::now() >= deadline {
+                let reason = format!("nothing was heard of it for {} s", LAYER_LIMIT.as_secs());
+                return Err(self.layer_failed(layer, &reason));
+            }
+            let step = deadline.min(Instant::now() + Duration::from_millis(100));
+            match self.next_event(Some(step))? {
+                Some(Event::Signal(signal)) if signal == signal_hook::consts::SIGCHLD => {
+                    // The keeper's only child so far is the outermost layer.
+                    if super::stop::reap_children() > 0 {
+                        return Err(self.layer_failed(layer, "it ended"));
+                    }
+                }
+                Some(event) => return Ok(event),
+                None => {}
+            }
+        }
+    }
+
+    fn handle_at_start(&mut self, event: Event) -> Result<(), Error> {
+        match event {
+            Event::FromWarden {
+                message: ToKeeper::StartFailed { label, error, .. }, ..
+            } => Err(self.layer_failed(label_name(label), &error)),
+            Event::FromWarden {
+                layer: Layer::Pen,
+                message:
+                    ToKeeper::Ended { label: label @ (ChildLabel::Server | ChildLabel::Client), status },
+                ..
+            } => {
+                let reason = format!("nono ended (status {})", status.code());
+                Err(self.layer_failed(label_name(label), &reason))
+            }
+            Event::FromWarden { .. } => Ok(()),
+            Event::WardenLost { layer, why } => {
+                Err(self.layer_failed(&layer.to_string(), &format!("its warden is lost: {why}")))
+            }
+            other => self.handle(other),
+        }
+    }
+
+    pub(super) fn tell(
+        &self,
+        layer: Layer,
+        message: &ToWarden,
+        descriptors: &[std::os::fd::BorrowedFd<'_>],
+    ) -> Result<(), Error> {
+        let gone = |why: String| self.layer_failed(&layer.to_string(), &why);
+        let warden = self.roster.warden(layer).ok_or_else(|| gone("it has no warden".into()))?;
+        warden.channel.send(message, descriptors).map_err(|e| gone(e.to_string()))
+    }
+
+    fn layer_failed(&self, layer: &str, reason: &str) -> Error {
+        let layer = match layer {
+            "veil" => "veil",
+            "pen" => "pen",
+            "server" => "server",
+            "client" => "client",
+            _ => "inner",
+        };
+        // What the layer wrote may be on its way still.
+        std::thread::sleep(Duration::from_millis(20));
+        Error::LayerStart { layer, reason: reason.to_owned(), log: self.log.tail() }
+    }
+
+    /// bubblewrap could not make the veil: say which setting forbids it.
+    fn veil_failed(&self) -> Error {
+        let failure = self.layer_failed("veil", "bubblewrap ended");
+        let Error::LayerStart { log, .. } = &failure else { return failure };
+        match forbidding_setting(log) {
+            Some(setting) => Error::NoNamespaces {
+                tier: "sealed",
+                reason: format!("bubblewrap cannot make the veil{log}"),
+                setting: Some(setting),
+                remains: "paddock run --tier ported".into(),
+            },
+            None => failure,
+        }
+    }
+
+    fn keep_record(&mut self) -> Result<(), Error> {
+        let entries = self.roster.entries();
+        let mut parts = Vec::new();
+        for (name, process) in ["veil", "veil-init"].iter().zip(&entries.veil) {
+            parts.push(Part { name: (*name).to_owned(), process: *process });
+        }
+        for (layer, process) in &entries.supervisors {
+            parts.push(Part { name: format!("{layer}-supervisor"), process: *process });
+        }
+        for (layer, warden) in &entries.wardens {
+            parts.push(Part { name: format!("{layer}-warden"), process: warden.process });
+        }
+        parts.sort_by(|a, b| a.process.pid.cmp(&b.process.pid));
+        self.record.parts = parts;
+        self.record.store(&self.lock)
+    }
+}
+
+fn own_stdio() -> std::io::Result<[OwnedFd; 3]> {
+    use rustix::stdio::{stderr, stdin, stdout};
+    Ok([
+        stdin().try_clone_to_owned()?,
+        stdout().try_clone_to_owned()?,
+        stderr().try_clone_to_owned()?,
+    ])
+}
+
+fn id_of(started: &[(ChildLabel, Pid)], label: ChildLabel) -> Option<Pid> {
+    started.iter().find(|(l, _)| *l == label).map(|(_, pid)| *pid)
+}
+
+fn label_of(layer: Layer) -> ChildLabel {
+    if layer == Layer::Client { ChildLabel::Client } else { ChildLabel::Server }
+}
+
+fn label_name(label: ChildLabel) -> &'static str {
+    match label {
+        ChildLabel::Server => "server",
+        ChildLabel::Client => "client",
+        ChildLabel::Agent => "agent",
+        ChildLabel::Canary => "pen",
+    }
+}
+
+/// Which setting of the host keeps a plain user from making namespaces, when
+/// that is what the log says (`user_namespaces(7)`, and two that distributions
+/// add).
+fn forbidding_setting(log: &str) -> Option<String> {
+    let about_namespaces = ["namespace", "Operation not permitted", "No space left", "uid map"];
+    if !about_namespaces.iter().any(|words| log.contains(words)) {
+        return None;
+    }
+    let is = |file: &str, value: &str| {
+        std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
+    };
+    let settings = [
+        ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        (
+            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+            "1",
+            "an AppArmor profile for bwrap, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    ];
+    let found = settings.iter().find(|(file, value, _)| is(file, value));
+    Some(found.map_or_else(
+        || "the host (a container, perhaps) refuses user namespaces; allow them for this user".into(),
+        |(file, value, change)| format!("{file} is {value}; allow it with: {change}"),
+    ))
+}

@@ -1,0 +1,191 @@
+//! The end of a launch: every process of it, and no other.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use confine::pidfd::PidFd;
+use confine::proc::{Namespaces, State, Status, TaskFiles, is_gone, tasks_of, user_tasks};
+use confine::witness::Testimony;
+use confine::{Layer, Pid, ProcessId};
+use rustix::process::{Signal, WaitOptions, waitpid};
+
+use super::roster::{Entries, Roster};
+
+/// How long to go on. What cannot be ended by then is told to the person.
+const LIMIT: Duration = Duration::from_secs(10);
+/// How long the kernel may take to empty a pid namespace.
+const VEIL_LIMIT: Duration = Duration::from_secs(5);
+/// For one answer of the pen's warden; it is one of those to be ended.
+const WITNESS_LIMIT: Duration = Duration::from_millis(500);
+
+/// Ends the launch and returns how many of its processes are left.
+///
+/// With a veil its first process goes first: the kernel then ends every process
+/// in it and allows no new one (`pid_namespaces(7)`), so nothing can outrun the
+/// stop. Without one, members are enumerated and ended until two enumerations
+/// in a row are empty; the pen's warden, which finds those outside the tree,
+/// goes last.
+pub(super) fn end_launch(roster: &Roster) -> usize {
+    let entries = roster.entries();
+    if let Some(init) = entries.init()
+        && let Ok(process) = PidFd::open_exact(init)
+    {
+        let _ = process.signal(Signal::KILL);
+        let _ = process.wait_ended(VEIL_LIMIT);
+    }
+    let witness: HashSet<ProcessId> = entries
+        .wardens
+        .get(&Layer::Pen)
+        .map(|warden| warden.process)
+        .into_iter()
+        .chain(entries.supervisors.get(&Layer::Pen).copied())
+        .collect();
+    let deadline = Instant::now() + LIMIT;
+    end_until_empty(roster, deadline, |process| !witness.contains(&process));
+    end_until_empty(roster, deadline, |_| true);
+    reap_children();
+    members(roster).len()
+}
+
+fn end_until_empty(roster: &Roster, deadline: Instant, may_end: impl Fn(ProcessId) -> bool) {
+    let mut empty_rounds = 0;
+    while empty_rounds < 2 && Instant::now() < deadline {
+        reap_children();
+        let victims: Vec<ProcessId> = members(roster).into_iter().filter(|p| may_end(*p)).collect();
+        if victims.is_empty() {
+            empty_rounds += 1;
+            continue;
+        }
+        empty_rounds = 0;
+        end_processes(&victims);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends SIGKILL to each, if it still is the process that was meant.
+pub(crate) fn end_processes(processes: &[ProcessId]) {
+    for process in processes {
+        let _ = PidFd::open_exact(*process).and_then(|handle| handle.signal(Signal::KILL));
+    }
+}
+
+/// The living processes of the launch: the keeper's descendants, and whatever
+/// else the pen's warden says is in its domain.
+pub(super) fn members(roster: &Roster) -> Vec<ProcessId> {
+    let mut members: HashSet<ProcessId> = descendants(roster.keeper.pid).into_iter().collect();
+    let entries = roster.entries();
+    if entries.init().is_none() {
+        members.extend(in_domain(roster, &entries));
+    }
+    members.into_iter().collect()
+}
+
+/// Living descendants of `root`, itself left out.
+pub(super) fn descendants(root: Pid) -> Vec<ProcessId> {
+    let mut found = Vec::new();
+    let mut pending = vec![root];
+    let mut seen = HashSet::from([root]);
+    let mut buffer = Vec::new();
+    while let Some(process) = pending.pop() {
+        for task in tasks_of(process).unwrap_or_default() {
+            let Ok(files) = TaskFiles::open(process, task) else { continue };
+            for child in files.children(&mut buffer).unwrap_or_default() {
+                if seen.insert(child) {
+                    pending.push(child);
+                }
+            }
+            let is_alive = files.status(&mut buffer).is_ok_and(|s| s.state != State::Dead);
+            if is_alive && process != root && !found.iter().any(|p: &ProcessId| p.pid == process) {
+                // A thread's start time is its own; the process has its leader's.
+                if let Ok(start) = confine::proc::start_time(process) {
+                    found.push(ProcessId { pid: process, start });
+                }
+            }
+        }
+    }
+    found
+}
+
+fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
+    let Some(warden) = entries.wardens.get(&Layer::Pen) else { return Vec::new() };
+    let tasks = user_tasks(Path::new("/proc"), roster.uid).unwrap_or_default();
+    let mut found = Vec::new();
+    for chunk in tasks.chunks(4096) {
+        let answers = warden.ask(chunk.to_vec()).wait(WITNESS_LIMIT).unwrap_or_default();
+        for (task, answer) in chunk.iter().zip(answers) {
+            if answer == Testimony::Inside
+                && let Some(process) = process_of(*task)
+            {
+                found.push(process);
+            }
+        }
+    }
+    found
+}
+
+fn process_of(task: Pid) -> Option<ProcessId> {
+    let mut buffer = Vec::new();
+    let status = TaskFiles::open(task, task).and_then(|f| f.status(&mut buffer)).ok()?;
+    let start = confine::proc::start_time(status.tgid).ok()?;
+    (status.state != State::Dead).then_some(ProcessId { pid: status.tgid, start })
+}
+
+/// Reaps every child that has ended, and tells how many.
+pub(super) fn reap_children() -> usize {
+    let mut reaped = 0;
+    while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {
+        reaped += 1;
+    }
+    reaped
+}
+
+/// Processes that a launch without a keeper has left: its recorded parts that
+/// live still, what descends from them, and what is in the pen's own network.
+pub(crate) fn members_left(record: &crate::state::Record) -> Vec<ProcessId> {
+    if !record.is_of_this_boot() {
+        return Vec::new();
+    }
+    let mut buffer = Vec::new();
+    let mut all: HashMap<Pid, (ProcessId, Status)> = HashMap::new();
+    let uid = rustix::process::getuid().as_raw();
+    for task in user_tasks(Path::new("/proc"), uid).unwrap_or_default() {
+        let files = match TaskFiles::open(task, task) {
+            Ok(files) => files,
+            Err(e) if is_gone(&e) => continue,
+            Err(_) => continue,
+        };
+        if let Ok(status) = files.status(&mut buffer)
+            && status.state != State::Dead
+            && status.tgid == task
+        {
+            all.insert(task, (files.id(), status));
+        }
+    }
+    let parts: HashSet<ProcessId> = record.parts.iter().map(|part| part.process).collect();
+    let is_part = |pid: Pid| all.get(&pid).is_some_and(|(id, _)| parts.contains(id));
+    let descends = |mut pid: Pid| {
+        for _ in 0..all.len() {
+            if is_part(pid) {
+                return true;
+            }
+            match all.get(&pid).and_then(|(_, status)| status.parent) {
+                Some(parent) => pid = parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    let in_network = |pid: Pid| {
+        record.network_namespace.is_some_and(|wanted| {
+            Namespaces::of(pid).is_ok_and(|found| found.network.0 == wanted)
+        })
+    };
+    let mut left: Vec<ProcessId> = all
+        .iter()
+        .filter(|(pid, _)| **pid != Pid::of_self() && (descends(**pid) || in_network(**pid)))
+        .map(|(_, (id, _))| *id)
+        .collect();
+    left.sort();
+    left
+}

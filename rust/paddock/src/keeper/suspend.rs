@@ -1,0 +1,127 @@
+//! Signals to the keeper, and Ctrl-Z.
+//!
+//! A suspended launch does not run on unwatched: everything in it is stopped
+//! before the keeper stops, and continued after it is back.
+
+use std::time::Duration;
+
+use confine::Layer;
+use confine::pidfd::PidFd;
+use confine::proc::{State, TaskFiles};
+use rustix::process::Signal;
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
+};
+
+use super::{Keeper, stop};
+use crate::error::Error;
+use crate::gate::{ChildLabel, ToWarden};
+
+/// Rounds to stop everything in; each finds what was born during the last.
+const MOST_ROUNDS: usize = 100;
+
+impl Keeper<'_> {
+    pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Error> {
+        match signal {
+            SIGHUP | SIGTERM => {
+                let by = if signal == SIGHUP { "SIGHUP" } else { "SIGTERM" };
+                let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
+                Err(Error::Stopped { by: by.into(), status })
+            }
+            // The terminal's own keys, while the client has no terminal of its
+            // own to get them from.
+            SIGINT | SIGQUIT | SIGUSR1 | SIGUSR2 => {
+                if self.watch.is_none() {
+                    // Nothing of the agent runs yet.
+                    let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
+                    return Err(Error::Stopped { by: "the keyboard".into(), status });
+                }
+                self.tell(Layer::Client, &ToWarden::Signal { label: ChildLabel::Agent, signal }, &[])
+            }
+            SIGTSTP => self.suspend(),
+            SIGWINCH => {
+                self.tell_of_window_size();
+                Ok(())
+            }
+            SIGCHLD => {
+                stop::reap_children();
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The client's nono is in another session, so the terminal does not tell
+    /// it of its size: the keeper does.
+    fn tell_of_window_size(&self) {
+        if let Some(supervisor) = self.roster.entries().supervisors.get(&Layer::Client) {
+            let _ = PidFd::open_exact(*supervisor).and_then(|p| p.signal(Signal::WINCH));
+        }
+    }
+
+    /// Stops the launch and then the keeper; comes back when the shell
+    /// continues it.
+    pub(super) fn suspend(&mut self) -> Result<(), Error> {
+        if let Some(watch) = &self.watch {
+            watch.pause();
+        }
+        let raw = self.terminal.current();
+        self.stop_everything();
+        self.terminal.restore();
+        self.ledger.add("suspended", serde_json::json!({}));
+
+        // As the terminal would: the whole job, so that a pipeline around
+        // paddock stops with it.
+        super::terminal::expect_own_stop();
+        let _ = rustix::process::kill_current_process_group(Signal::TSTP);
+        let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
+
+        self.ledger.add("resumed", serde_json::json!({}));
+        if let Some(raw) = &raw {
+            self.terminal.set(raw);
+        }
+        self.continue_everything();
+        self.tell_of_window_size();
+        if let Some(watch) = &self.watch {
+            watch.resume();
+        }
+        Ok(())
+    }
+
+    /// SIGCONT to every process, the wardens last: one that runs while its
+    /// child is still stopped would report that as a suspension.
+    fn continue_everything(&self) {
+        let entries = self.roster.entries();
+        let is_warden = |process: &confine::ProcessId| {
+            entries.wardens.values().any(|warden| warden.process == *process)
+        };
+        let (wardens, others): (Vec<_>, Vec<_>) =
+            stop::descendants(self.roster.keeper.pid).into_iter().partition(is_warden);
+        for process in others.into_iter().chain(wardens) {
+            let _ = PidFd::open_exact(process).and_then(|p| p.signal(Signal::CONT));
+        }
+    }
+
+    /// SIGSTOP to every process of the launch until all are stopped.
+    fn stop_everything(&self) {
+        let mut buffer = Vec::new();
+        for _ in 0..MOST_ROUNDS {
+            let mut running = 0;
+            for process in stop::descendants(self.roster.keeper.pid) {
+                let is_stopped = TaskFiles::open(process.pid, process.pid)
+                    .and_then(|files| files.status(&mut buffer))
+                    .is_ok_and(|status| {
+                        matches!(status.state, State::Stopped | State::TracedStop | State::Dead)
+                    });
+                if !is_stopped {
+                    running += 1;
+                    let _ = PidFd::open_exact(process).and_then(|p| p.signal(Signal::STOP));
+                }
+            }
+            if running == 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

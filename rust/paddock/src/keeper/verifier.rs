@@ -1,0 +1,501 @@
+//! One verification pass: reads every task of the launch from outside, asks the
+//! wardens to bear witness, and has each task judged. Acts on nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use confine::proc::{
+    Namespaces, State, Status, TaskFiles, command_line, executable, is_gone, tasks_of, user_tasks,
+};
+use confine::verdict::judge;
+use confine::witness::Testimony;
+use confine::evidence::ProgramCheck;
+use confine::{Evidence, Expectation, Layer, Pid, ProcessId, Reason, Role, Verdict};
+
+use super::descriptors;
+use super::roster::{Entries, Roster, Warden};
+
+/// A witness that has not answered by then gives no testimony. Long enough for
+/// a machine that swaps, short enough for a warden that is held.
+const TESTIMONY_LIMIT: Duration = Duration::from_secs(2);
+/// The most tasks in one query, so that a frame stays small.
+const MOST_IN_QUERY: usize = 4096;
+
+/// How much a pass looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// Every task known, and every descendant of the keeper.
+    Tasks,
+    /// That, what they hold open, and every task of the user that a witness
+    /// has in its domain, wherever it is.
+    Everything,
+}
+
+/// What one pass found.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) tasks: Vec<TaskReport>,
+    pub(crate) took: Duration,
+    pub(crate) depth_everything: bool,
+}
+
+impl Report {
+    /// Every task is where it belongs, and there is at least one to say it of.
+    pub(crate) fn holds(&self) -> bool {
+        !self.tasks.is_empty() && self.tasks.iter().all(|task| task.verdict.holds())
+    }
+
+    /// The first task that is not.
+    pub(crate) fn first_failure(&self) -> Option<&TaskReport> {
+        self.tasks
+            .iter()
+            .find(|task| matches!(task.verdict, Verdict::Unconfined(_)))
+            .or_else(|| self.tasks.iter().find(|task| !task.verdict.holds()))
+    }
+}
+
+/// What was found about one task.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskReport {
+    pub(crate) task: ProcessId,
+    pub(crate) process: Pid,
+    pub(crate) role: Role,
+    pub(crate) verdict: Verdict,
+    /// The name it gave itself, as bytes.
+    pub(crate) name: Vec<u8>,
+}
+
+impl TaskReport {
+    /// The command line it shows, or its name: its own word.
+    pub(crate) fn command(&self) -> Vec<u8> {
+        let mut line = command_line(self.process);
+        for byte in &mut line {
+            if *byte == 0 {
+                *byte = b' ';
+            }
+        }
+        if line.is_empty() { self.name.clone() } else { line }
+    }
+}
+
+/// Keeps the files of known tasks open between passes.
+pub(super) struct Verifier {
+    roster: Arc<Roster>,
+    known: HashMap<Pid, KnownTask>,
+    buffer: Vec<u8>,
+}
+
+struct KnownTask {
+    files: TaskFiles,
+    /// Looked at when first seen, at every deep pass, and whenever the task
+    /// holds capabilities: changing a namespace takes some.
+    namespaces: Option<Namespaces>,
+    program: ProgramCheck,
+    seen: u64,
+}
+
+/// One living task, read in this pass.
+struct Sighting {
+    process: Pid,
+    role: Role,
+    status: Status,
+    task: ProcessId,
+}
+
+impl Verifier {
+    pub(super) fn new(roster: Arc<Roster>) -> Self {
+        Self { roster, known: HashMap::new(), buffer: Vec::new() }
+    }
+
+    /// Makes one pass.
+    ///
+    /// # Errors
+    /// When the keeper's own descendants cannot be listed.
+    pub(super) fn pass(&mut self, depth: Depth) -> io::Result<Report> {
+        let started = Instant::now();
+        let entries = self.roster.entries();
+        let round = self.known.values().map(|k| k.seen).max().unwrap_or(0) + 1;
+        let mut sightings = self.walk(&entries, round)?;
+        let mut hidden_unclear = Vec::new();
+        if depth == Depth::Everything {
+            let inside = everything_inside(&entries, self.roster.uid);
+            if self.has_unknown(&inside, &sightings) {
+                // Born since the walk, or outside the tree: walking again tells.
+                sightings = self.walk(&entries, round)?;
+                hidden_unclear = self.outside_the_tree(&inside, &sightings, &entries);
+            }
+        }
+        self.known.retain(|_, known| known.seen == round);
+
+        let testimonies = ask_all(&sightings, &entries);
+        let members: HashMap<Pid, Option<Layer>> =
+            sightings.iter().map(|s| (s.status.task, s.role.layer())).collect();
+        let mut tasks = Vec::with_capacity(sightings.len());
+        for sighting in sightings {
+            let testimony = testimonies.get(&sighting.status.task).copied();
+            if let Some(report) =
+                self.judge_one(sighting, testimony, &members, &entries, depth)
+            {
+                tasks.push(report);
+            }
+        }
+        tasks.append(&mut hidden_unclear);
+        Ok(Report { tasks, took: started.elapsed(), depth_everything: depth == Depth::Everything })
+    }
+
+    /// All living tasks that descend from the keeper, with their roles.
+    fn walk(&mut self, entries: &Entries, round: u64) -> io::Result<Vec<Sighting>> {
+        let mut sightings = Vec::new();
+        let mut pending: Vec<(Pid, Option<Role>)> = Vec::new();
+        // The keeper's own threads; its children are the launch.
+        for task in tasks_of(self.roster.keeper.pid)? {
+            match TaskFiles::open(self.roster.keeper.pid, task)
+                .and_then(|files| files.children(&mut self.buffer))
+            {
+                Ok(children) => pending.extend(children.into_iter().map(|pid| (pid, None))),
+                Err(e) if is_gone(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        let mut visited = HashSet::new();
+        while let Some((process, parent_role)) = pending.pop() {
+            if !visited.insert(process) {
+                continue;
+            }
+            self.sight_process(process, parent_role, entries, round, &mut sightings, &mut pending)?;
+        }
+        Ok(sightings)
+    }
+
+    fn sight_process(
+        &mut self,
+        process: Pid,
+        parent_role: Option<Role>,
+        entries: &Entries,
+        round: u64,
+        sightings: &mut Vec<Sighting>,
+        pending: &mut Vec<(Pid, Option<Role>)>,
+    ) -> io::Result<()> {
+        let mut role = None;
+        let mut tasks = vec![process];
+        let mut at = 0;
+        while let Some(task) = tasks.get(at).copied() {
+            at += 1;
+            let (id, status, children) = match self.sight_task(process, task, round) {
+                Ok(sighted) => sighted,
+                Err(e) if is_gone(&e) => continue,
+                Err(e) => return Err(e),
+            };
+            if task == process {
+                role = Some(role_of(id, parent_role, entries));
+                // A leader that ended may leave other threads running.
+                if status.threads > 1 || status.state == State::Dead {
+                    match tasks_of(process) {
+                        Ok(all) => tasks.extend(all.into_iter().filter(|t| *t != process)),
+                        Err(e) if is_gone(&e) => {}
+                        Err(e) => return Err(e),
+                    }
+                }
+            }
+            let role = role.unwrap_or(Role::Stray);
+            pending.extend(children.into_iter().map(|child| (child, Some(role))));
+            if status.state != State::Dead {
+                sightings.push(Sighting { process, role, status, task: id });
+            }
+        }
+        Ok(())
+    }
+
+    fn sight_task(
+        &mut self,
+        process: Pid,
+        task: Pid,
+        round: u64,
+    ) -> io::Result<(ProcessId, Status, Vec<Pid>)> {
+        for may_be_stale in [true, false] {
+            if !self.known.contains_key(&task) {
+                let files = TaskFiles::open(process, task)?;
+                let fresh = KnownTask {
+                    files,
+                    namespaces: None,
+                    program: ProgramCheck::NotAsked,
+                    seen: 0,
+                };
+                self.known.insert(task, fresh);
+            }
+            let Some(known) = self.known.get_mut(&task) else { break };
+            let read = known
+                .files
+                .status(&mut self.buffer)
+                .and_then(|status| Ok((status, known.files.children(&mut self.buffer)?)));
+            match read {
+                Ok((status, children)) => {
+                    known.seen = round;
+                    return Ok((known.files.id(), status, children));
+                }
+                // The task whose files were kept is gone; the id may be of a
+                // new one by now, whose files have to be opened.
+                Err(e) if is_gone(&e) && may_be_stale => {
+                    self.known.remove(&task);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
+    }
+
+    fn judge_one(
+        &mut self,
+        sighting: Sighting,
+        testimony: Option<Testimony>,
+        members: &HashMap<Pid, Option<Layer>>,
+        entries: &Entries,
+        depth: Depth,
+    ) -> Option<TaskReport> {
+        let Sighting { process, role, status, task } = sighting;
+        let known = self.known.get_mut(&task.pid)?;
+        let dumpable = match (testimony, role) {
+            (Some(Testimony::Inside), _) => true,
+            _ => match known.files.is_dumpable(status.uids[1]) {
+                Ok(dumpable) => dumpable,
+                Err(_) => return None,
+            },
+        };
+        if known.namespaces.is_none() || depth == Depth::Everything || status.capabilities != 0 {
+            known.namespaces = Namespaces::of(process).ok();
+            known.program = self.roster.check_program(process, role);
+        }
+        let tracer_is_inside = status
+            .tracer
+            .is_some_and(|tracer| role.layer().is_some() && members.get(&tracer) == Some(&role.layer()));
+        let evidence = Evidence {
+            task,
+            process,
+            role,
+            testimony,
+            dumpable,
+            namespaces: known.namespaces,
+            program: known.program,
+            tracer_is_inside,
+            status,
+        };
+        let mut verdict = match &entries.expectation {
+            Some(expectation) => judge(&evidence, expectation),
+            None => Verdict::Unknown(vec![Reason::NoPlace]),
+        };
+        // Between reading and judging a task may end; what ended is no threat
+        // and no evidence.
+        if !verdict.holds() && has_ended(&known.files, &mut self.buffer) {
+            return None;
+        }
+        if depth == Depth::Everything
+            && matches!(role, Role::Agent(_))
+            && task.pid == process
+            && verdict.holds()
+            && let Some(reason) = descriptors::check(process, entries)
+        {
+            verdict = if reason.is_ignorance() {
+                Verdict::Unknown(vec![reason])
+            } else {
+                Verdict::Unconfined(vec![reason])
+            };
+        }
+        Some(TaskReport { task, process, role, verdict, name: evidence.status.name })
+    }
+
+    /// Whether a witness knows of a task that the walk has not seen.
+    fn has_unknown(&self, inside: &[(Layer, Pid)], sightings: &[Sighting]) -> bool {
+        let seen = innermost_ids(sightings);
+        inside.iter().any(|(_, task)| !seen.contains(task))
+    }
+
+    /// Members of a domain that do not descend from the keeper.
+    fn outside_the_tree(
+        &self,
+        inside: &[(Layer, Pid)],
+        sightings: &[Sighting],
+        entries: &Entries,
+    ) -> Vec<TaskReport> {
+        let seen = innermost_ids(sightings);
+        let unseen: HashSet<Pid> =
+            inside.iter().map(|(_, task)| *task).filter(|task| !seen.contains(task)).collect();
+        if unseen.is_empty() {
+            return Vec::new();
+        }
+        // Rare, so a look at the whole host is affordable: ids inside the veil
+        // have to be found again by `NSpid`.
+        let mut buffer = Vec::new();
+        let mut found = Vec::new();
+        for task in user_tasks(Path::new("/proc"), self.roster.uid).unwrap_or_default() {
+            let Ok(files) = TaskFiles::open(task, task) else { continue };
+            let Ok(status) = files.status(&mut buffer) else { continue };
+            let is_member = status.innermost_id().is_some_and(|id| unseen.contains(&id))
+                && (entries.init().is_none() || status.ids_by_namespace.len() > 1)
+                && !seen_on_host(sightings, task);
+            if is_member && status.state != State::Dead {
+                found.push(TaskReport {
+                    task: files.id(),
+                    process: status.tgid,
+                    role: Role::Stray,
+                    verdict: Verdict::Unconfined(vec![Reason::NoPlace]),
+                    name: status.name,
+                });
+            }
+        }
+        found
+    }
+}
+
+fn seen_on_host(sightings: &[Sighting], task: Pid) -> bool {
+    sightings.iter().any(|sighting| sighting.status.task == task)
+}
+
+fn innermost_ids(sightings: &[Sighting]) -> HashSet<Pid> {
+    sightings.iter().filter_map(|sighting| sighting.status.innermost_id()).collect()
+}
+
+fn has_ended(files: &TaskFiles, buffer: &mut Vec<u8>) -> bool {
+    match files.status(buffer) {
+        Ok(status) => status.state == State::Dead,
+        Err(e) => is_gone(&e),
+    }
+}
+
+/// A process's part, by its place: who it is, or else whose child.
+fn role_of(id: ProcessId, parent: Option<Role>, entries: &Entries) -> Role {
+    if entries.veil.contains(&id) {
+        return Role::Veil;
+    }
+    if let Some((layer, _)) = entries.supervisors.iter().find(|(_, process)| **process == id) {
+        return Role::Supervisor(*layer);
+    }
+    if let Some(warden) = entries.wardens.values().find(|warden| warden.process == id) {
+        return Role::Warden(warden.layer);
+    }
+    match parent {
+        Some(Role::Warden(layer) | Role::Agent(layer)) if layer != Layer::Pen => Role::Agent(layer),
+        _ => Role::Stray,
+    }
+}
+
+/// Puts the witness query to every warden about the tasks of its layer, all
+/// wardens at once.
+fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony> {
+    let mut questions: HashMap<Layer, Vec<(Pid, Pid)>> = HashMap::new();
+    for sighting in sightings {
+        let Some(innermost) = sighting.status.innermost_id() else { continue };
+        let witness = match sighting.role {
+            Role::Agent(layer) => layer,
+            Role::Supervisor(Layer::Server | Layer::Client) | Role::Stray => Layer::Pen,
+            Role::Warden(Layer::Server | Layer::Client) => Layer::Pen,
+            Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => continue,
+        };
+        questions.entry(witness).or_default().push((sighting.status.task, innermost));
+    }
+    let mut pending = Vec::new();
+    for (layer, tasks) in &questions {
+        let Some(warden) = entries.wardens.get(layer) else { continue };
+        for chunk in tasks.chunks(MOST_IN_QUERY) {
+            let asked = warden.ask(chunk.iter().map(|(_, innermost)| *innermost).collect());
+            pending.push((chunk, asked));
+        }
+    }
+    let deadline = Instant::now() + TESTIMONY_LIMIT;
+    let mut testimonies = HashMap::new();
+    for (chunk, asked) in pending {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if let Some(answers) = asked.wait(left) {
+            testimonies.extend(chunk.iter().map(|(task, _)| *task).zip(answers));
+        }
+    }
+    testimonies
+}
+
+/// Every task of the user that a witness has in its domain, by its innermost
+/// id. With a veil no member can be outside its pid namespace, so only that is
+/// looked at; without one, the whole host.
+fn everything_inside(entries: &Entries, uid: u32) -> Vec<(Layer, Pid)> {
+    let root = match entries.init() {
+        Some(init) => format!("/proc/{}/root/proc", init.pid),
+        None => "/proc".to_owned(),
+    };
+    let tasks = user_tasks(Path::new(&root), uid).unwrap_or_default();
+    let ask = |warden: &Arc<Warden>| -> Vec<_> {
+        tasks.chunks(MOST_IN_QUERY).map(|c| (c.to_vec(), warden.ask(c.to_vec()))).collect()
+    };
+    let pending: Vec<_> =
+        entries.wardens.values().map(|warden| (warden.layer, ask(warden))).collect();
+    let deadline = Instant::now() + TESTIMONY_LIMIT;
+    let mut inside = Vec::new();
+    for (layer, chunks) in pending {
+        for (chunk, asked) in chunks {
+            let left = deadline.saturating_duration_since(Instant::now());
+            for (task, answer) in chunk.into_iter().zip(asked.wait(left).unwrap_or_default()) {
+                if answer == Testimony::Inside {
+                    inside.push((layer, task));
+                }
+            }
+        }
+    }
+    inside
+}
+
+impl Roster {
+    /// Whether a part of the launch runs the program that was recorded for it.
+    fn check_program(&self, process: Pid, role: Role) -> ProgramCheck {
+        let wanted = match role {
+            Role::Veil => self.bwrap,
+            Role::Supervisor(_) => Some(self.nono),
+            // Looked at when it was admitted; it is unreadable ever since.
+            Role::Warden(_) | Role::Agent(_) | Role::Stray => return ProgramCheck::NotAsked,
+        };
+        match (executable(process), role) {
+            (Ok(found), _) if Some(found) == wanted => ProgramCheck::Same,
+            (Ok(_), _) => ProgramCheck::Different,
+            // Undumpable, and in no user namespace of ours: what was checked
+            // before it was started, and its place, have to do.
+            (Err(_), Role::Supervisor(_)) => ProgramCheck::NotAsked,
+            (Err(_), _) => ProgramCheck::Unreadable,
+        }
+    }
+}
+
+/// What the launch must look like, read from its wardens once they stand.
+pub(super) fn expectation(
+    entries: &Entries,
+    roster: &Roster,
+    network_isolated: bool,
+    veiled: bool,
+) -> io::Result<Expectation> {
+    let mut buffer = Vec::new();
+    let mut filters = |layer: Layer| -> io::Result<u32> {
+        let missing = || io::Error::other(format!("the {layer} warden is gone"));
+        let warden = entries.wardens.get(&layer).ok_or_else(missing)?;
+        let pid = warden.process.pid;
+        let status = TaskFiles::open(pid, pid)?.status(&mut buffer)?;
+        Ok(status.seccomp_filters.unwrap_or(0))
+    };
+    let filters = confine::verdict::LayerFilters {
+        pen: filters(Layer::Pen)?,
+        server: filters(Layer::Server)?,
+        client: filters(Layer::Client)?,
+    };
+    let pen = entries
+        .wardens
+        .get(&Layer::Pen)
+        .ok_or_else(|| io::Error::other("the pen warden is gone"))?
+        .process
+        .pid;
+    let host = Namespaces::of(Pid::of_self())?;
+    // In the ported tier an undumpable warden cannot be looked into, and there
+    // is no namespace of its own to compare with.
+    let inside = match Namespaces::of(pen) {
+        Ok(inside) => inside,
+        Err(_) if !network_isolated && !veiled => host,
+        Err(e) => return Err(e),
+    };
+    Ok(Expectation { uid: roster.uid, filters, inside, host, network_isolated, veiled })
+}

@@ -1,0 +1,174 @@
+//! The watch: a pass at once, and then for as long as the launch lives.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use confine::escape::escape_short;
+use serde_json::json;
+
+use super::Event;
+use super::roster::Roster;
+use super::verifier::{Depth, Report, Verifier};
+use crate::state::Ledger;
+
+/// Between two passes over the tasks.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Between two passes over everything.
+const DEEP_INTERVAL: Duration = Duration::from_secs(2);
+/// A pass that is asked for and does not come.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Requests to the watching thread.
+enum Request {
+    Look(SyncSender<Option<Report>>),
+    /// Make no pass until resumed; answers when the current one is over.
+    Pause(SyncSender<()>),
+    Resume,
+}
+
+/// The watching thread; dropping it ends it.
+pub(super) struct Watch {
+    requests: Sender<Request>,
+}
+
+/// A handle for others to ask for a pass.
+#[derive(Clone)]
+pub(super) struct WatchHandle(Sender<Request>);
+
+impl Watch {
+    pub(super) fn start(
+        roster: Arc<Roster>,
+        ledger: Arc<Ledger>,
+        events: Sender<Event>,
+    ) -> std::io::Result<Self> {
+        let (requests, received) = channel();
+        std::thread::Builder::new().name("watch".into()).spawn(move || {
+            let mut watcher = Watcher {
+                verifier: Verifier::new(roster),
+                ledger,
+                events,
+                last_deep: None,
+                failing: None,
+            };
+            let mut paused = false;
+            let mut next = Instant::now() + INTERVAL;
+            loop {
+                let left = if paused {
+                    Duration::from_secs(3600)
+                } else {
+                    next.saturating_duration_since(Instant::now())
+                };
+                match received.recv_timeout(left) {
+                    Ok(Request::Look(reply)) => {
+                        let _ = reply.send(watcher.look(Depth::Everything));
+                    }
+                    Ok(Request::Pause(reply)) => {
+                        paused = true;
+                        let _ = reply.send(());
+                    }
+                    Ok(Request::Resume) => {
+                        paused = false;
+                        next = Instant::now();
+                    }
+                    Err(RecvTimeoutError::Timeout) => {
+                        watcher.look_in_turn();
+                        next = Instant::now() + INTERVAL;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        })?;
+        Ok(Self { requests })
+    }
+
+    /// Makes a pass over everything now.
+    pub(super) fn look_now(&self) -> Option<Report> {
+        self.handle().look_now()
+    }
+
+    pub(super) fn handle(&self) -> WatchHandle {
+        WatchHandle(self.requests.clone())
+    }
+
+    /// Holds the watch, once no pass is under way.
+    pub(super) fn pause(&self) {
+        let (reply, answer) = sync_channel(1);
+        if self.requests.send(Request::Pause(reply)).is_ok() {
+            let _ = answer.recv_timeout(ANSWER_LIMIT);
+        }
+    }
+
+    pub(super) fn resume(&self) {
+        let _ = self.requests.send(Request::Resume);
+    }
+}
+
+impl WatchHandle {
+    pub(super) fn look_now(&self) -> Option<Report> {
+        let (reply, answer) = sync_channel(1);
+        self.0.send(Request::Look(reply)).ok()?;
+        answer.recv_timeout(ANSWER_LIMIT).ok().flatten()
+    }
+}
+
+struct Watcher {
+    verifier: Verifier,
+    ledger: Arc<Ledger>,
+    events: Sender<Event>,
+    last_deep: Option<Instant>,
+    /// What was wrong last time, so that each change is told once.
+    failing: Option<String>,
+}
+
+impl Watcher {
+    fn look_in_turn(&mut self) {
+        let is_time = self.last_deep.is_none_or(|last| last.elapsed() >= DEEP_INTERVAL);
+        self.look(if is_time { Depth::Everything } else { Depth::Tasks });
+    }
+
+    /// Makes a pass and tells of a change.
+    fn look(&mut self, depth: Depth) -> Option<Report> {
+        if depth == Depth::Everything {
+            self.last_deep = Some(Instant::now());
+        }
+        let report = match self.verifier.pass(depth) {
+            Ok(report) => report,
+            Err(error) => {
+                // What cannot be read is not confirmed.
+                self.ledger.add("pass-failed", json!({ "error": error.to_string() }));
+                Report { tasks: Vec::new(), took: Duration::ZERO, depth_everything: false }
+            }
+        };
+        let failing = (!report.holds()).then(|| describe_failure(&report));
+        if failing != self.failing {
+            self.ledger.add(
+                "verdict",
+                json!({ "holds": failing.is_none(), "what": failing, "tasks": report.tasks.len() }),
+            );
+            if failing.is_some() {
+                let _ = self.events.send(Event::Violation(Box::new(report.clone())));
+            }
+            self.failing = failing;
+        }
+        Some(report)
+    }
+}
+
+/// The failure of a report, in one line for a person.
+pub(super) fn describe_failure(report: &Report) -> String {
+    let Some(task) = report.first_failure() else {
+        return "no task of the launch could be read".into();
+    };
+    let reasons: Vec<String> = task.verdict.reasons().iter().map(ToString::to_string).collect();
+    let layer = task.role.layer().map_or(String::new(), |layer| format!(" in the {layer} layer"));
+    format!(
+        "process {} ({}, {}{}) is {}: {}",
+        task.process,
+        escape_short(&task.command(), 80),
+        task.role.name(),
+        layer,
+        task.verdict.name(),
+        reasons.join("; ")
+    )
+}

@@ -1,0 +1,155 @@
+//! Where Paddock keeps things (XDG Base Directory Specification), and what
+//! makes a directory private enough for them.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+/// The longest path of a socket: `sun_path` is 108 bytes with its NUL
+/// (`unix(7)`).
+pub(crate) const LONGEST_SOCKET_PATH: usize = 107;
+
+/// Paddock's own directories. None is made by finding out about them.
+#[derive(Clone, Debug)]
+pub(crate) struct Directories {
+    /// The person's home.
+    pub(crate) home: PathBuf,
+    /// Settings and own agents.
+    pub(crate) config: PathBuf,
+    /// Records and ledgers of launches.
+    pub(crate) state: PathBuf,
+    /// Private homes of agents.
+    pub(crate) data: PathBuf,
+    /// What set-up installed.
+    pub(crate) cache: PathBuf,
+    /// Sockets of running launches.
+    pub(crate) runtime: PathBuf,
+}
+
+impl Directories {
+    /// From the caller's environment.
+    ///
+    /// # Errors
+    /// When there is no home directory.
+    pub(crate) fn find() -> Result<Self, Error> {
+        let uid = rustix::process::getuid().as_raw();
+        let home = absolute("HOME").ok_or_else(|| Error::DirectoryUnusable {
+            path: PathBuf::from("$HOME"),
+            reason: "HOME is not set to an absolute path".into(),
+        })?;
+        let under = |variable, default: &str| {
+            absolute(variable).unwrap_or_else(|| home.join(default)).join("paddock")
+        };
+        // Without a runtime directory: one of our own, checked like it.
+        let runtime = match absolute("XDG_RUNTIME_DIR") {
+            Some(directory) if directory.is_dir() => directory.join("paddock"),
+            _ => PathBuf::from(format!("/tmp/paddock-{uid}")),
+        };
+        Ok(Self {
+            config: under("XDG_CONFIG_HOME", ".config"),
+            state: under("XDG_STATE_HOME", ".local/state"),
+            data: under("XDG_DATA_HOME", ".local/share"),
+            cache: under("XDG_CACHE_HOME", ".cache"),
+            runtime,
+            home,
+        })
+    }
+
+    /// The configuration file.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
+    /// A person's own agents.
+    pub(crate) fn agents(&self) -> PathBuf {
+        self.config.join("agents")
+    }
+
+    /// One directory per launch, with its record and ledger.
+    pub(crate) fn launches(&self) -> PathBuf {
+        self.state.join("launches")
+    }
+}
+
+fn absolute(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|p| p.is_absolute())
+}
+
+/// Makes sure that `path` is a directory that only this user can use: owned by
+/// it, mode 0700, and no symbolic link. What is missing is made.
+///
+/// # Errors
+/// When it is not private, or cannot be made.
+pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
+    let unusable =
+        |e: io::Error| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() };
+    let exposed =
+        |reason: &str| Error::DirectoryNotPrivate { path: path.to_owned(), reason: reason.into() };
+    if let Some(parent) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(unusable)?;
+    }
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(e) => return Err(unusable(e)),
+    }
+    let metadata = std::fs::symlink_metadata(path).map_err(unusable)?;
+    if !metadata.is_dir() {
+        return Err(exposed("it is not a directory, or a symbolic link to one"));
+    }
+    if metadata.uid() != rustix::process::getuid().as_raw() {
+        return Err(exposed("it belongs to another user"));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(exposed("others can use it"));
+    }
+    Ok(())
+}
+
+/// Refuses a path that no socket can have.
+///
+/// # Errors
+/// By how many bytes it is too long.
+pub(crate) fn check_socket_path(path: &Path) -> Result<(), Error> {
+    match path.as_os_str().len().checked_sub(LONGEST_SOCKET_PATH) {
+        Some(excess) if excess > 0 => {
+            Err(Error::SocketPath { path: path.to_owned(), excess })
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_private_directory_of_ones_own_will_do() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("a/b");
+        private_directory(&path).unwrap();
+        private_directory(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o750))
+            .unwrap();
+        assert!(matches!(private_directory(&path), Err(Error::DirectoryNotPrivate { .. })));
+
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(root.path().join("a"), &link).unwrap();
+        assert!(matches!(private_directory(&link), Err(Error::DirectoryNotPrivate { .. })));
+
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert!(private_directory(&file).is_err());
+    }
+
+    #[test]
+    fn the_longest_socket_path_is_107_bytes() {
+        let of = |n: usize| PathBuf::from(format!("/{}", "x".repeat(n - 1)));
+        assert!(check_socket_path(&of(107)).is_ok());
+        assert!(matches!(check_socket_path(&of(108)), Err(Error::SocketPath { excess: 1, .. })));
+    }
+}

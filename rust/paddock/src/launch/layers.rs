@@ -1,0 +1,249 @@
+//! The argument lists of the layers. Every path that a layer grants comes from
+//! [`Plan::grants`]; the veil shows exactly what the pen is granted.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use confine::Layer;
+
+use super::plan::{Access, Grant, Plan, program_tree};
+use crate::gate::Link;
+
+/// Parts of the system that exist inside the veil, read-only. What is a link on
+/// the host (`/bin` on merged systems) is the same link inside.
+const SYSTEM: [&str; 10] =
+    ["/usr", "/etc", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/nix", "/gnu"];
+
+impl Plan {
+    /// What each layer grants beside what its profile always does. The pen's
+    /// are the union of the inner ones, and what nono itself needs there.
+    pub(crate) fn grants(&self) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        self.grant_server(&mut grants);
+        self.grant_client(&mut grants);
+        let mut pen: Vec<Grant> =
+            grants.iter().map(|grant| Grant { layer: "pen", ..grant.clone() }).collect();
+        let mut add = |access, path: PathBuf, is_file| {
+            pen.push(Grant { layer: "pen", access, path, is_file });
+        };
+        add(Access::Read, self.programs.nono.path.clone(), true);
+        add(Access::Read, self.paths.inside.join("profiles"), false);
+        add(Access::Read, self.paths.canaries_in_pen(), false);
+        add(Access::ReadWrite, self.paths.nono("server"), false);
+        add(Access::ReadWrite, self.paths.nono("client"), false);
+        pen.sort_by(|a, b| a.path.cmp(&b.path).then(a.access.name().cmp(b.access.name()).reverse()));
+        pen.dedup_by(|later, earlier| later.path == earlier.path);
+        grants.extend(pen);
+        grants
+    }
+
+    fn grant_server(&self, grants: &mut Vec<Grant>) {
+        let mut add = |access, path: PathBuf, is_file| {
+            grants.push(Grant { layer: "server", access, path, is_file });
+        };
+        add(Access::ReadWrite, self.workspace.root.clone(), false);
+        if let Some(git) = &self.workspace.git {
+            add(Access::Read, git.common.clone(), false);
+            for path in &git.writable {
+                add(Access::ReadWrite, path.clone(), false);
+            }
+        }
+        add(Access::ReadWrite, self.server.home.clone(), false);
+        if self.tier.has_veil() {
+            // Private to the launch: the veil makes both.
+            add(Access::ReadWrite, PathBuf::from("/tmp"), false);
+            add(Access::ReadWrite, PathBuf::from("/dev/shm"), false);
+        } else {
+            add(Access::ReadWrite, self.paths.temporary("server"), false);
+        }
+        if matches!(self.link, Link::Unix(_)) {
+            add(Access::ReadWrite, self.paths.link_folder(), false);
+        }
+        for (path, is_file) in self.program_grants() {
+            add(Access::Read, path, is_file);
+        }
+    }
+
+    fn grant_client(&self, grants: &mut Vec<Grant>) {
+        let mut add = |access, path: PathBuf, is_file| {
+            grants.push(Grant { layer: "client", access, path, is_file });
+        };
+        add(Access::Read, self.workspace.root.clone(), false);
+        add(Access::ReadWrite, self.client.home.clone(), false);
+        add(Access::ReadWrite, self.paths.temporary("client"), false);
+        for (path, is_file) in self.program_grants() {
+            add(Access::Read, path, is_file);
+        }
+    }
+
+    /// The agent's program and paddock itself, whose wardens run inside.
+    fn program_grants(&self) -> Vec<(PathBuf, bool)> {
+        let mut paths = vec![(self.programs.paddock.path.clone(), true)];
+        match program_tree(&self.program.path) {
+            Some(tree) => paths.push((tree, false)),
+            None if self.program.path != self.programs.paddock.path => {
+                paths.push((self.program.path.clone(), true));
+            }
+            None => {}
+        }
+        paths
+    }
+
+    /// The whole command of the outermost layer: the veil around the pen, or
+    /// the pen alone. `status` is the descriptor on which bubblewrap reports.
+    pub(crate) fn outermost_argv(&self, status: Option<i32>) -> Vec<OsString> {
+        let mut argv = if self.tier.has_veil() { self.veil_argv(status) } else { Vec::new() };
+        argv.extend(self.pen_argv());
+        argv
+    }
+
+    /// bubblewrap: a pid and a mount namespace in which only system files, the
+    /// grants and the launch directory exist.
+    pub(crate) fn veil_argv(&self, status: Option<i32>) -> Vec<OsString> {
+        let bwrap = self.programs.bwrap.as_ref().map_or("bwrap".into(), |b| b.path.clone());
+        let mut argv = Arguments(vec![bwrap.into()]);
+        argv.words(&["--unshare-pid", "--die-with-parent"]);
+        if let Some(descriptor) = status {
+            argv.words(&["--json-status-fd", &descriptor.to_string()]);
+        }
+        for path in SYSTEM {
+            argv.system(Path::new(path));
+        }
+        argv.words(&["--proc", "/proc", "--dev", "/dev"]);
+        argv.path("--bind", &self.paths.temporary("server"), Path::new("/tmp"));
+        let mut shown: Vec<Grant> =
+            self.grants().into_iter().filter(|grant| grant.layer == "pen").collect();
+        let inside = &self.paths.inside;
+        shown.push(Grant {
+            layer: "pen",
+            access: Access::Read,
+            path: inside.clone(),
+            is_file: false,
+        });
+        shown.push(Grant {
+            layer: "pen",
+            access: Access::ReadWrite,
+            path: self.paths.nono("pen"),
+            is_file: false,
+        });
+        // A directory before what lies in it, so that the narrower rule wins.
+        shown.sort_by(|a, b| a.path.cmp(&b.path));
+        for grant in shown {
+            let made_by_veil = ["/tmp", "/dev/shm"].iter().any(|p| Path::new(p) == grant.path);
+            let is_system = SYSTEM.iter().any(|system| grant.path.starts_with(system));
+            if !made_by_veil && !is_system {
+                let option = match grant.access {
+                    Access::Read => "--ro-bind",
+                    Access::ReadWrite => "--bind",
+                };
+                argv.path(option, &grant.path, &grant.path);
+            }
+        }
+        argv.words(&["--remount-ro", "/"]);
+        argv.words(&["--chdir"]);
+        argv.0.push(self.workspace.root.clone().into());
+        argv.words(&["--"]);
+        argv.0
+    }
+
+    /// nono for the pen.
+    pub(crate) fn pen_argv(&self) -> Vec<OsString> {
+        let mut argv = self.nono_argv("pen");
+        if self.tier.isolates_network() {
+            argv.words(&["--isolate", "net,loopback,ipc,uts"]);
+        } else {
+            for port in [self.ports.server, self.ports.proxy, self.ports.guard] {
+                argv.words(&["--open-port", &port.to_string()]);
+            }
+        }
+        self.with_warden(argv, Layer::Pen)
+    }
+
+    /// nono for the server sandbox, to be started in the pen.
+    pub(crate) fn server_argv(&self) -> Vec<OsString> {
+        let mut argv = self.nono_argv("server");
+        argv.option("--allow-unix-socket", &self.paths.gate());
+        match &self.link {
+            Link::Unix(_) => argv.option("--allow-unix-socket-dir-bind", &self.paths.link_folder()),
+            Link::Tcp(port) => {
+                let port = port.to_string();
+                argv.words(&["--listen-port", &port, "--open-port", &port]);
+            }
+        }
+        argv.words(&["--proxy-port", &self.ports.proxy.to_string()]);
+        argv.words(&["--upstream-proxy", &format!("127.0.0.1:{}", self.ports.guard)]);
+        for host in &self.hosts {
+            argv.words(&["--allow-domain", host]);
+        }
+        if self.hosts.is_empty() {
+            // With no name at all nono would pass every name on to the guard,
+            // which refuses them; with one that cannot exist it refuses too.
+            argv.words(&["--allow-domain", "nothing.invalid"]);
+        }
+        self.with_warden(argv, Layer::Server)
+    }
+
+    /// nono for the client sandbox, to be started in the pen.
+    pub(crate) fn client_argv(&self) -> Vec<OsString> {
+        let mut argv = self.nono_argv("client");
+        argv.option("--allow-unix-socket", &self.paths.gate());
+        match &self.link {
+            Link::Unix(_) => argv.option("--allow-unix-socket-dir", &self.paths.link_folder()),
+            Link::Tcp(port) => argv.words(&["--open-port", &port.to_string()]),
+        }
+        self.with_warden(argv, Layer::Client)
+    }
+
+    fn nono_argv(&self, layer: &'static str) -> Arguments {
+        let mut argv = Arguments(vec![self.programs.nono.path.clone().into()]);
+        argv.words(&["run", "--silent", "--no-audit", "--no-rollback"]);
+        argv.option("--profile", &self.paths.profile(layer));
+        argv.option("--workdir", &self.workspace.root);
+        for grant in self.grants().into_iter().filter(|grant| grant.layer == layer) {
+            let option = match (grant.access, grant.is_file) {
+                (Access::Read, false) => "--read",
+                (Access::Read, true) => "--read-file",
+                (Access::ReadWrite, false) => "--allow",
+                (Access::ReadWrite, true) => "--allow-file",
+            };
+            argv.option(option, &grant.path);
+        }
+        argv
+    }
+
+    fn with_warden(&self, mut argv: Arguments, layer: Layer) -> Vec<OsString> {
+        argv.words(&["--"]);
+        argv.0.push(self.programs.paddock.path.clone().into());
+        argv.words(&["warden", &layer.to_string()]);
+        argv.option("--gate", &self.paths.gate());
+        argv.0
+    }
+}
+
+struct Arguments(Vec<OsString>);
+
+impl Arguments {
+    fn words(&mut self, words: &[&str]) {
+        self.0.extend(words.iter().map(OsString::from));
+    }
+
+    fn option(&mut self, option: &str, path: &Path) {
+        self.0.extend([option.into(), path.into()]);
+    }
+
+    fn path(&mut self, option: &str, from: &Path, to: &Path) {
+        self.0.extend([option.into(), from.into(), to.into()]);
+    }
+
+    fn system(&mut self, path: &Path) {
+        match std::fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                if let Ok(target) = std::fs::read_link(path) {
+                    self.0.extend(["--symlink".into(), target.into(), path.into()]);
+                }
+            }
+            Ok(metadata) if metadata.is_dir() => self.path("--ro-bind", path, path),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Everything that is decided before anything is started: where, with which
+//! programs, behind which layers. The result is a [`Plan`]; `--dry-run` prints
+//! it and nothing else happens.
+
+mod config;
+mod directories;
+mod environment;
+mod id;
+mod layers;
+mod plan;
+mod programs;
+mod tier;
+mod workspace;
+
+pub(crate) use config::{Config, OnViolation};
+pub(crate) use directories::{Directories, private_directory};
+pub(crate) use id::LaunchId;
+pub(crate) use plan::{AgentHalf, Paths, Plan, Request};
+pub(crate) use programs::{Found, Programs, find_agent, find_bwrap, find_nono, find_self};
+pub(crate) use tier::Tier;
+pub(crate) use workspace::Workspace;

@@ -1,0 +1,410 @@
+//! The plan of a launch: every layer's arguments, grants, ports and variable
+//! names. Making it changes nothing on the host.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::directories::check_socket_path;
+use super::environment;
+use super::programs::find_agent;
+use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
+use crate::agent::{self, Agent, Half, LinkKind, Values};
+use crate::error::Error;
+use crate::gate::Link;
+
+/// What the person asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) agent: Option<String>,
+    pub(crate) workspace: Option<PathBuf>,
+    pub(crate) tier: Option<Tier>,
+    pub(crate) arguments: Vec<OsString>,
+}
+
+/// Ports on the pen's loopback (on the host's in the ported tier).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ports {
+    /// The agent's server.
+    pub(crate) server: u16,
+    /// nono's proxy in the server sandbox.
+    pub(crate) proxy: u16,
+    /// The guard, as the proxy's upstream.
+    pub(crate) guard: u16,
+}
+
+/// Where a launch keeps its things.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    /// The launch directory, on the host only.
+    pub(crate) launch: PathBuf,
+    /// The part of it that exists inside, at the same path.
+    pub(crate) inside: PathBuf,
+    /// The record, the ledger and the temporary files.
+    pub(crate) state: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn gate(&self) -> PathBuf {
+        self.inside.join("gate.sock")
+    }
+    pub(crate) fn control(&self) -> PathBuf {
+        self.launch.join("control.sock")
+    }
+    /// The one folder in which the server may bind.
+    pub(crate) fn link_folder(&self) -> PathBuf {
+        self.inside.join("link")
+    }
+    pub(crate) fn profile(&self, layer: &str) -> PathBuf {
+        self.inside.join(format!("profiles/{layer}.json"))
+    }
+    /// nono's own directories in a layer.
+    pub(crate) fn nono(&self, layer: &str) -> PathBuf {
+        self.inside.join(format!("nono/{layer}"))
+    }
+    /// Canaries that the pen lets through and the inner sandboxes must not.
+    pub(crate) fn canaries_in_pen(&self) -> PathBuf {
+        self.inside.join("canary/pen")
+    }
+    /// Canaries that the veil lets through and the pen must not.
+    pub(crate) fn canaries_in_veil(&self) -> PathBuf {
+        self.inside.join("canary/veil")
+    }
+    /// The launch's private temporary directory.
+    pub(crate) fn temporary(&self, half: &str) -> PathBuf {
+        self.state.join(format!("tmp-{half}"))
+    }
+}
+
+/// One half of the agent, ready to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentHalf {
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub(crate) pass: Vec<String>,
+    pub(crate) home: PathBuf,
+    pub(crate) password_variable: Option<String>,
+}
+
+/// Everything that is decided before anything is started.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) id: LaunchId,
+    pub(crate) agent: Agent,
+    pub(crate) program: Found,
+    pub(crate) programs: Programs,
+    pub(crate) workspace: Workspace,
+    pub(crate) tier: Tier,
+    pub(crate) on_violation: OnViolation,
+    pub(crate) paths: Paths,
+    pub(crate) ports: Ports,
+    pub(crate) link: Link,
+    pub(crate) patience: std::time::Duration,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) exceptions: BTreeMap<String, String>,
+    pub(crate) server: AgentHalf,
+    pub(crate) client: AgentHalf,
+    /// The launch's password, random; in no argument and no record.
+    pub(crate) password: String,
+}
+
+impl Plan {
+    /// Decides everything.
+    ///
+    /// # Errors
+    /// Whatever of the request, the configuration or the host does not do.
+    pub(crate) fn make(
+        request: &Request,
+        config: &Config,
+        directories: &Directories,
+    ) -> Result<Self, Error> {
+        if rustix::process::geteuid().is_root() {
+            return Err(Error::Root);
+        }
+        let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
+        let agent = agent::load(name, &directories.agents())?;
+        let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
+        let tier = request.tier.or(config.tier).unwrap_or_default();
+        check_landlock()?;
+        let programs = Programs::find(config, directories, tier.has_veil())?;
+
+        let id = LaunchId::random().map_err(|e| Error::DirectoryUnusable {
+            path: PathBuf::from("/dev/urandom"),
+            reason: e.to_string(),
+        })?;
+        let launch = directories.runtime.join(id.as_str());
+        let paths = Paths {
+            inside: launch.join("in"),
+            launch,
+            state: directories.launches().join(id.as_str()),
+        };
+        check_socket_path(&paths.link_folder().join("agent.sock"))?;
+        check_socket_path(&paths.canaries_in_pen().join("seqpacket.sock"))?;
+
+        let settings = config.agents.get(name);
+        let mut values = Values::default();
+        values.set("paddock", &programs.paddock.path);
+        let names = fill_all(&agent.file.program.names, &values, &agent)?;
+        let program = find_agent(
+            name,
+            &names,
+            &agent.file.program.native,
+            settings.and_then(|s| s.program.as_deref()),
+        )?;
+
+        let ports = choose_ports(tier)?;
+        let link = match agent.file.link.kind {
+            LinkKind::Tcp => Link::Tcp(ports.server),
+            LinkKind::Unix => Link::Unix(paths.link_folder().join("agent.sock")),
+        };
+        let password = random_password()?;
+        values.set("program", &program.path);
+        values.set("port", ports.server.to_string());
+        values.set("link", paths.link_folder().join("agent.sock"));
+        values.set("workspace", &workspace.root);
+        values.set("password-sha256", hex_sha256(password.as_bytes()));
+        let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {
+            values_for_half(&agent, half, settings, arguments, &values, directories, &paths, &program, tier)
+        };
+        let server = half("server", &agent.file.server, &[])?;
+        let client = half("client", &agent.file.client, &request.arguments)?;
+
+        let mut hosts = agent.file.hosts.clone();
+        hosts.extend(config.egress.hosts.iter().cloned());
+        hosts.extend(settings.into_iter().flat_map(|s| s.hosts.iter().cloned()));
+        Ok(Self {
+            id,
+            patience: std::time::Duration::from_secs(agent.file.link.patience),
+            exceptions: config.egress.exceptions.clone(),
+            on_violation: config.on_violation,
+            agent,
+            program,
+            programs,
+            workspace,
+            tier,
+            paths,
+            ports,
+            link,
+            hosts,
+            server,
+            client,
+            password,
+        })
+    }
+
+    /// The environment of a layer's nono.
+    pub(crate) fn nono_environment(&self, layer: &str) -> Vec<(OsString, OsString)> {
+        environment::for_nono(&self.paths.nono(layer))
+    }
+
+    /// For people and scripts: what would be started. Values of variables are
+    /// left out, so no secret is in it.
+    pub(crate) fn describe(&self) -> serde_json::Value {
+        let words = |argv: &[OsString]| -> Vec<String> {
+            argv.iter()
+                .map(|a| {
+                    confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(a.as_os_str()))
+                        .to_string()
+                })
+                .collect()
+        };
+        let names = |half: &AgentHalf| -> Vec<String> {
+            let set = half.environment.iter().map(|(n, _)| n.to_string_lossy().into_owned());
+            let mut names: Vec<String> = set
+                .chain(half.pass.iter().cloned())
+                .chain(half.password_variable.iter().cloned())
+                .collect();
+            names.sort();
+            names.dedup();
+            names
+        };
+        json!({
+            "schema": 1,
+            "launch": self.id.as_str(),
+            "agent": self.agent.file.name,
+            "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| p.display().to_string()),
+            "tier": self.tier.name(),
+            "unixRace": self.tier.unix_race(),
+            "workspace": self.workspace.root,
+            "program": self.program.path,
+            "layers": {
+                "veil": self.tier.has_veil().then(|| words(&self.veil_argv(None))),
+                "pen": words(&self.pen_argv()),
+                "server": words(&self.server_argv()),
+                "client": words(&self.client_argv()),
+            },
+            "agentServer": { "argv": words(&self.server.argv), "environment": names(&self.server), "home": self.server.home },
+            "agentClient": { "argv": words(&self.client.argv), "environment": names(&self.client), "home": self.client.home },
+            "grants": self.grants().iter().map(|g| json!({
+                "layer": g.layer, "access": g.access.name(), "path": g.path,
+            })).collect::<Vec<_>>(),
+            "ports": { "server": self.ports.server, "proxy": self.ports.proxy, "guard": self.ports.guard },
+            "hosts": self.hosts,
+            "exceptions": self.exceptions,
+        })
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // one place, and each is a different thing
+fn values_for_half(
+    agent: &Agent,
+    half: &'static str,
+    settings: &Half,
+    arguments: &[OsString],
+    values: &Values,
+    directories: &Directories,
+    paths: &Paths,
+    program: &Found,
+    tier: Tier,
+) -> Result<AgentHalf, Error> {
+    let home = directories.data.join("homes").join(&agent.file.name).join(half);
+    let mut values = values.clone();
+    values.set("home", &home);
+    let form = arguments.first().and_then(|a| settings.when.get(a.to_str()?));
+    let (template, rest) = match form {
+        Some(form) => (form, &arguments[1..]),
+        None => (&settings.argv, arguments),
+    };
+    let mut argv = fill_all(template, &values, agent)?;
+    argv.extend(rest.iter().cloned());
+    // The server's temporary directory is /tmp itself where the veil makes
+    // /tmp private; programs that have /tmp wired in find it there.
+    let temporary = if tier.has_veil() && half == "server" {
+        PathBuf::from("/tmp")
+    } else {
+        paths.temporary(half)
+    };
+    let mut variables = environment::for_agent(&home, &temporary, &program.path);
+    let asked = settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
+    if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
+        return Err(unusable(agent, format!("the variable {name} may not be passed to an agent")));
+    }
+    variables.extend(environment::from_caller(&settings.pass));
+    for (name, template) in &settings.set {
+        let value = values.fill(template).map_err(|reason| unusable(agent, reason))?;
+        variables.push((name.into(), value));
+    }
+    let proxied = half == "server";
+    Ok(AgentHalf {
+        argv,
+        environment: variables,
+        pass: if proxied {
+            environment::FROM_PROXY.iter().map(|n| (*n).to_owned()).collect()
+        } else {
+            Vec::new()
+        },
+        home,
+        password_variable: settings.password_variable.clone(),
+    })
+}
+
+fn unusable(agent: &Agent, reason: String) -> Error {
+    let path = agent.source.as_ref().map_or_else(
+        || PathBuf::from(format!("{} (shipped)", agent.file.name)),
+        |directory| directory.join("agent.toml"),
+    );
+    Error::AgentFile { path, reason }
+}
+
+fn fill_all(templates: &[String], values: &Values, agent: &Agent) -> Result<Vec<OsString>, Error> {
+    templates
+        .iter()
+        .map(|template| values.fill(template).map_err(|reason| unusable(agent, reason)))
+        .collect()
+}
+
+/// Landlock's signal and abstract-socket scopes came with ABI 6 (Linux 6.12,
+/// kernel commit "landlock: Add signal scoping").
+const LANDLOCK_OLDEST: i32 = 6;
+
+fn check_landlock() -> Result<(), Error> {
+    let needed = format!("ABI {LANDLOCK_OLDEST} (Linux 6.12)");
+    // Tests lower the answer, to see what is said then; it cannot be raised.
+    let lowered = std::env::var("PADDOCK_TEST_LANDLOCK_ABI").ok().and_then(|v| v.parse().ok());
+    match confine::sys::landlock_abi().map(|abi| lowered.map_or(abi, |l: i32| abi.min(l))) {
+        Ok(abi) if abi >= LANDLOCK_OLDEST => Ok(()),
+        Ok(abi) if abi < 1 => Err(Error::Landlock { found: "missing".into(), needed }),
+        Ok(abi) => Err(Error::Landlock { found: format!("ABI {abi}"), needed }),
+        Err(e) => Err(Error::Landlock { found: format!("not available ({e})"), needed }),
+    }
+}
+
+/// In a network of its own every port is free. On the host's loopback the
+/// kernel names three that are free now; should one be taken until it is
+/// bound, that bind fails and so does the launch.
+fn choose_ports(tier: Tier) -> Result<Ports, Error> {
+    if tier.isolates_network() {
+        return Ok(Ports { server: 4600, proxy: 4601, guard: 4602 });
+    }
+    let unusable = |e: std::io::Error| Error::LayerStart {
+        layer: "pen",
+        reason: format!("no free port on loopback: {e}"),
+        log: String::new(),
+    };
+    let listeners: Vec<_> = (0..3)
+        .map(|_| std::net::TcpListener::bind("127.0.0.1:0"))
+        .collect::<Result<_, _>>()
+        .map_err(unusable)?;
+    let port = |n: usize| -> Result<u16, Error> {
+        Ok(listeners[n].local_addr().map_err(unusable)?.port())
+    };
+    Ok(Ports { server: port(0)?, proxy: port(1)?, guard: port(2)? })
+}
+
+/// 256 random bits in hexadecimal.
+fn random_password() -> Result<String, Error> {
+    use std::io::Read;
+    let mut bytes = [0u8; 32];
+    std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes)).map_err(
+        |e| Error::DirectoryUnusable { path: PathBuf::from("/dev/urandom"), reason: e.to_string() },
+    )?;
+    Ok(hex(&bytes))
+}
+
+fn hex_sha256(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// How a layer may use a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    ReadWrite,
+}
+
+impl Access {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::ReadWrite => "read-write",
+        }
+    }
+}
+
+/// One path that a layer grants, beside what its profile grants always.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) layer: &'static str,
+    pub(crate) access: Access,
+    pub(crate) path: PathBuf,
+    pub(crate) is_file: bool,
+}
+
+/// The directory that holds a program with all that it needs beside it: for a
+/// program of the system nothing more than the system.
+pub(crate) fn program_tree(program: &Path) -> Option<PathBuf> {
+    let is_system = ["/usr", "/bin", "/lib", "/lib64", "/sbin"].iter().any(|s| program.starts_with(s));
+    if is_system {
+        return None;
+    }
+    // .../vendor/TARGET/bin/program: its companions are beside `bin`.
+    let directory = program.parent()?;
+    if directory.ends_with("bin") { directory.parent().map(Path::to_owned) } else { None }
+}

@@ -1,0 +1,350 @@
+//! The programs a launch is built from: which file, found how, which version.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use confine::proc::FileId;
+
+use super::{Config, Directories};
+use crate::error::Error;
+
+/// The nono that set-up installs, and the oldest that is accepted: the first
+/// with an isolated network and with `io_uring` refused under mediation.
+const NONO_OLDEST: [u64; 3] = [0, 81, 0];
+const NONO_OLDEST_TEXT: &str = "0.81.0";
+const NONO_INSTALL: &str = "scripts/setup.sh installs it, or: cargo install nono-cli --version 0.81.0";
+/// The first bubblewrap with every option that the veil uses.
+const BWRAP_OLDEST: [u64; 3] = [0, 8, 0];
+const BWRAP_OLDEST_TEXT: &str = "0.8.0";
+const BWRAP_INSTALL: &str =
+    "install the package bubblewrap (apt-get, dnf, pacman or apk install bubblewrap)";
+/// A helper that does not answer its version by then hangs.
+const VERSION_LIMIT: Duration = Duration::from_secs(5);
+
+/// A program that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// Its path, without symbolic links.
+    pub(crate) path: PathBuf,
+    /// Which file that is.
+    pub(crate) file: FileId,
+    /// What it says its version is.
+    pub(crate) version: Option<String>,
+    /// Where it was found: the configuration, a variable, `PATH`, set-up.
+    pub(crate) source: String,
+}
+
+/// Those that every launch needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Programs {
+    pub(crate) paddock: Found,
+    pub(crate) nono: Found,
+    /// Only the sealed tier has a veil.
+    pub(crate) bwrap: Option<Found>,
+}
+
+impl Programs {
+    /// Finds them, and asks each for its version.
+    ///
+    /// # Errors
+    /// The first that is missing, does not run, or is too old.
+    pub(crate) fn find(
+        config: &Config,
+        directories: &Directories,
+        with_veil: bool,
+    ) -> Result<Self, Error> {
+        // Each answers within milliseconds, but one after the other they are
+        // a good part of what a launch takes.
+        std::thread::scope(|scope| {
+            let bwrap = scope.spawn(|| with_veil.then(|| find_bwrap(config, directories)).transpose());
+            let nono = find_nono(config, directories);
+            let bwrap = bwrap.join().unwrap_or_else(|_| unreachable_join());
+            Ok(Self { paddock: find_self()?, nono: nono?, bwrap: bwrap? })
+        })
+    }
+}
+
+fn unreachable_join() -> Result<Option<Found>, Error> {
+    Err(Error::MissingProgram {
+        program: "bubblewrap",
+        looked: "its search ended early".into(),
+        install: BWRAP_INSTALL,
+    })
+}
+
+/// Paddock itself, as the kernel runs it.
+pub(crate) fn find_self() -> Result<Found, Error> {
+    let bad = |path: PathBuf, reason: String| Error::BadProgram { program: "paddock", path, reason };
+    let path = std::fs::read_link("/proc/self/exe")
+        .map_err(|e| bad(PathBuf::from("/proc/self/exe"), e.to_string()))?;
+    let running = FileId::of_path(Path::new("/proc/self/exe"))
+        .map_err(|e| bad(path.clone(), e.to_string()))?;
+    // An upgrade removes the file under a running program ("(deleted)").
+    if FileId::of_path(&path).ok() != Some(running) {
+        return Err(bad(path, "it was replaced while running; start it again".into()));
+    }
+    Ok(Found {
+        path,
+        file: running,
+        version: Some(env!("CARGO_PKG_VERSION").into()),
+        source: "this program".into(),
+    })
+}
+
+/// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.
+pub(crate) fn find_nono(config: &Config, directories: &Directories) -> Result<Found, Error> {
+    let cached = directories.cache.join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
+    let (path, source) =
+        look("nono", config.programs.nono.as_deref(), "PADDOCK_NONO", Some(&cached), NONO_INSTALL)?;
+    with_version("nono", path, source, NONO_OLDEST, NONO_OLDEST_TEXT, NONO_INSTALL)
+}
+
+/// bubblewrap, in the order: configuration, `PADDOCK_BWRAP`, `PATH`.
+pub(crate) fn find_bwrap(config: &Config, _: &Directories) -> Result<Found, Error> {
+    let (path, source) =
+        look("bwrap", config.programs.bwrap.as_deref(), "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
+    with_version("bwrap", path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL)
+}
+
+/// A place that was named must have the program: looking on would run another
+/// than the person meant.
+fn look(
+    name: &'static str,
+    configured: Option<&Path>,
+    variable: &str,
+    cached: Option<&Path>,
+    install: &'static str,
+) -> Result<(PathBuf, String), Error> {
+    if let Some(path) = configured {
+        return Ok((path.to_owned(), "the configuration".into()));
+    }
+    if let Some(path) = std::env::var_os(variable).filter(|v| !v.is_empty()) {
+        return Ok((PathBuf::from(path), variable.into()));
+    }
+    if let Some(path) = on_path(name) {
+        return Ok((path, "PATH".into()));
+    }
+    if let Some(path) = cached.filter(|p| is_program(p)) {
+        return Ok((path.to_owned(), "set-up's cache".into()));
+    }
+    let mut looked = format!("[programs] {name} in the configuration, {variable}, PATH");
+    if let Some(path) = cached {
+        looked.push_str(&format!(", {}", path.display()));
+    }
+    Err(Error::MissingProgram { program: name, looked, install })
+}
+
+/// The first executable file called `name` on `PATH`; relative entries are
+/// passed over, since they mean another directory inside.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join(name))
+        .find(|candidate| is_program(candidate))
+}
+
+/// Whether `path` is a file that this user may execute.
+pub(crate) fn is_program(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// The file at `path`, links resolved.
+pub(crate) fn found(program: &'static str, path: &Path, source: String) -> Result<Found, Error> {
+    let bad = |reason: String| Error::BadProgram { program, path: path.to_owned(), reason };
+    let real = path.canonicalize().map_err(|e| bad(e.to_string()))?;
+    if !is_program(&real) {
+        return Err(bad("it is not an executable file".into()));
+    }
+    let file = FileId::of_path(&real).map_err(|e| bad(e.to_string()))?;
+    Ok(Found { path: real, file, version: None, source })
+}
+
+fn with_version(
+    program: &'static str,
+    path: PathBuf,
+    source: String,
+    oldest: [u64; 3],
+    needed: &'static str,
+    install: &'static str,
+) -> Result<Found, Error> {
+    let mut found = found(program, &path, source)?;
+    let bad = |reason: String| Error::BadProgram { program, path: found.path.clone(), reason };
+    let output = ask_version(&found.path).map_err(bad)?;
+    let Some((text, version)) = parse_version(&output) else {
+        return Err(bad(format!("its --version says {:?}", confine::escape::escape_short(output.as_bytes(), 80))));
+    };
+    if version < oldest {
+        return Err(Error::ProgramTooOld { program, path: found.path, found: text, needed, install });
+    }
+    found.version = Some(text);
+    Ok(found)
+}
+
+/// `program --version`, with an empty environment and a deadline.
+fn ask_version(program: &Path) -> Result<String, String> {
+    let mut child = Command::new(program)
+        .arg("--version")
+        .env_clear()
+        .env("NONO_NO_UPDATE_CHECK", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|e| format!("it does not start: {e}"))?;
+    let Some(stdout) = child.stdout.take() else {
+        return Err("it has no output".into());
+    };
+    // A short answer fits the pipe, so reading after the end cannot block it.
+    let started = Instant::now();
+    let mut step = Duration::from_micros(200);
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => break,
+            Ok(None) if started.elapsed() < VERSION_LIMIT => std::thread::sleep(step),
+            Ok(None) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("it did not tell its version in {} s", VERSION_LIMIT.as_secs()));
+            }
+            Err(e) => return Err(e.to_string()),
+        }
+        step = (step * 2).min(Duration::from_millis(20));
+    }
+    let mut text = Vec::new();
+    rustix::io::ioctl_fionbio(&stdout, true).map_err(|e| e.to_string())?;
+    let _ = stdout.take(4096).read_to_end(&mut text);
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The first word of the form N.N or N.N.N.
+fn parse_version(output: &str) -> Option<(String, [u64; 3])> {
+    output.split_whitespace().find_map(|word| {
+        let numeric: String =
+            word.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let mut parts = numeric.split('.').map(str::parse::<u64>);
+        let major = parts.next()?.ok()?;
+        let minor = parts.next()?.ok()?;
+        let patch = parts.next().and_then(Result::ok).unwrap_or(0);
+        Some((word.to_owned(), [major, minor, patch]))
+    })
+}
+
+/// The program that agent `name` runs: configured, or the first of `names` on
+/// `PATH`. A launcher script is followed to the native program behind it.
+pub(crate) fn find_agent(
+    agent: &str,
+    names: &[OsString],
+    native: &[String],
+    configured: Option<&Path>,
+) -> Result<Found, Error> {
+    let start = if let Some(path) = configured {
+        found("the agent", path, "the configuration".into())?
+    } else {
+        let by_name = names.iter().find_map(|name| {
+            let path = Path::new(name);
+            if path.is_absolute() {
+                is_program(path).then(|| (path.to_owned(), "the agent file".to_owned()))
+            } else {
+                on_path(name.to_str()?).map(|p| (p, "PATH".to_owned()))
+            }
+        });
+        let (path, source) = by_name.ok_or_else(|| Error::AgentProgram {
+            agent: agent.to_owned(),
+            names: names.iter().map(|n| n.to_string_lossy()).collect::<Vec<_>>().join(", "),
+        })?;
+        found("the agent", &path, source)?
+    };
+    if is_script(&start.path) {
+        // bin/launcher.js: the package is two levels up.
+        let package = start.path.parent().and_then(Path::parent);
+        let behind = package.and_then(|p| native.iter().find_map(|pattern| first_match(p, pattern)));
+        if let Some(path) = behind {
+            return found("the agent", &path, format!("{}, behind {}", start.source, start.path.display()));
+        }
+    }
+    Ok(start)
+}
+
+fn is_script(path: &Path) -> bool {
+    let mut start = [0; 2];
+    std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut start)).is_ok() && &start == b"#!"
+}
+
+/// The first program below `base` that `pattern` matches; `*` stands for one
+/// whole component.
+fn first_match(base: &Path, pattern: &str) -> Option<PathBuf> {
+    let mut candidates = vec![base.to_owned()];
+    for component in pattern.split('/') {
+        candidates = if component == "*" {
+            let mut below: Vec<PathBuf> = candidates
+                .iter()
+                .flat_map(|c| std::fs::read_dir(c).into_iter().flatten().flatten())
+                .map(|entry| entry.path())
+                .collect();
+            below.sort();
+            below
+        } else {
+            candidates.into_iter().map(|c| c.join(component)).collect()
+        };
+    }
+    candidates.into_iter().find(|c| is_program(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared() {
+        for (output, wanted) in [
+            ("nono 0.81.0", Some([0, 81, 0])),
+            ("bubblewrap 0.8.0\n", Some([0, 8, 0])),
+            ("nono 1.0", Some([1, 0, 0])),
+            ("nono 0.81.0-rc1", Some([0, 81, 0])),
+            ("nono", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_version(output).map(|v| v.1), wanted, "{output:?}");
+        }
+    }
+
+    fn script(directory: &Path, name: &str, text: &str) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = directory.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    }
+
+    #[test]
+    fn the_program_behind_a_launcher_script_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let launcher = script(&root, "pkg/bin/agent.js", "#!/usr/bin/env node\n");
+        let native = root.join("pkg/vendor/x86_64/bin/agent");
+        std::fs::create_dir_all(native.parent().unwrap()).unwrap();
+        std::fs::copy("/proc/self/exe", &native).unwrap();
+        let patterns = ["vendor/*/bin/agent".to_owned()];
+        let found = find_agent("a", &[], &patterns, Some(&launcher)).unwrap();
+        assert_eq!(found.path, native);
+        let found = find_agent("a", &[], &[], Some(&launcher)).unwrap();
+        assert_eq!(found.path, launcher, "control: without a pattern the script itself");
+    }
+
+    #[test]
+    fn a_missing_agent_is_told_from_a_broken_one() {
+        assert!(matches!(
+            find_agent("a", &["no-such-program-here".into()], &[], None),
+            Err(Error::AgentProgram { .. })
+        ));
+        assert!(matches!(
+            find_agent("a", &[], &[], Some(Path::new("/etc/passwd"))),
+            Err(Error::BadProgram { .. })
+        ));
+    }
+}

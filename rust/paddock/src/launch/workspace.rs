@@ -1,0 +1,300 @@
+//! The one directory tree that the agent may write, found without running git:
+//! a repository's own configuration can name programs to run.
+
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::Directories;
+use crate::error::Error;
+
+/// A workspace that has been checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Workspace {
+    /// Its path, without symbolic links.
+    pub(crate) root: PathBuf,
+    /// A linked git worktree's common directory, and what of it commits write.
+    pub(crate) git: Option<LinkedGit>,
+}
+
+/// Where a linked worktree's repository is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LinkedGit {
+    /// The common directory; read-only but for `writable`.
+    pub(crate) common: PathBuf,
+    /// Directories in it that a commit writes: never hooks or configuration.
+    pub(crate) writable: Vec<PathBuf>,
+}
+
+/// Directories of the system: none of them, nor anything that contains one, is
+/// anybody's workspace.
+const SYSTEM: [&str; 14] = [
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys",
+    "/tmp", "/usr", "/var",
+];
+
+/// Directories below home that hold keys and settings.
+const SECRET: [&str; 7] = [".aws", ".config", ".docker", ".gnupg", ".kube", ".nono", ".ssh"];
+
+impl Workspace {
+    /// The workspace `named` by the person, or the git worktree around the
+    /// current directory, or that directory itself.
+    ///
+    /// # Errors
+    /// When it is no directory, too much, or not where it seems to be.
+    pub(crate) fn find(named: Option<&Path>, directories: &Directories) -> Result<Self, Error> {
+        let start = match named {
+            Some(path) => {
+                refuse_link(path)?;
+                path.to_owned()
+            }
+            None => std::env::current_dir().map_err(|e| Error::Workspace {
+                path: PathBuf::from("."),
+                reason: format!("the current directory cannot be told: {e}"),
+            })?,
+        };
+        let unusable =
+            |reason: String| Error::Workspace { path: start.clone(), reason };
+        let start_real = start.canonicalize().map_err(|e| unusable(e.to_string()))?;
+        let root = if named.is_some() {
+            start_real
+        } else {
+            worktree_around(&start_real, directories).unwrap_or(start_real)
+        };
+        check(&root, directories)?;
+        Ok(Self { git: linked_git(&root), root })
+    }
+}
+
+fn refuse_link(path: &Path) -> Result<(), Error> {
+    let unusable = |reason: String| Error::Workspace { path: path.to_owned(), reason };
+    // A trailing slash would make the kernel follow the link.
+    let plain: PathBuf = path.components().collect();
+    let metadata = std::fs::symlink_metadata(&plain).map_err(|e| unusable(e.to_string()))?;
+    if metadata.is_symlink() {
+        let target = plain.canonicalize().map_err(|e| unusable(e.to_string()))?;
+        return Err(unusable(format!(
+            "it is a symbolic link to {}; name that directory if you mean it",
+            target.display()
+        )));
+    }
+    Ok(())
+}
+
+fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
+    let refuse = |reason: &str| {
+        Err(Error::Workspace { path: root.to_owned(), reason: reason.to_owned() })
+    };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let metadata = match std::fs::metadata(root) {
+        Ok(metadata) => metadata,
+        Err(e) => return refuse(&e.to_string()),
+    };
+    if !metadata.is_dir() {
+        return refuse("it is not a directory");
+    }
+    if root == Path::new("/") {
+        return refuse("it is the whole file system");
+    }
+    if root == real(&directories.home) {
+        return refuse("it is your home directory; choose a directory in it");
+    }
+    if real(&directories.home).starts_with(root) {
+        return refuse("it contains your home directory");
+    }
+    if SYSTEM.iter().any(|system| Path::new(system).starts_with(root)) {
+        return refuse("it is a directory of the system");
+    }
+    if SYSTEM.iter().any(|s| !matches!(*s, "/tmp" | "/var" | "/root") && root.starts_with(s)) {
+        return refuse("it is inside a directory of the system");
+    }
+    for own in [&directories.config, &directories.state, &directories.data, &directories.runtime] {
+        let own = real(own);
+        if own.starts_with(root) || root.starts_with(&own) {
+            return refuse(&format!("it overlaps Paddock's own directory {}", own.display()));
+        }
+    }
+    for secret in SECRET {
+        let secret = real(&directories.home.join(secret));
+        if root.starts_with(&secret) {
+            return refuse(&format!("it is inside {}", secret.display()));
+        }
+    }
+    if rustix::fs::access(root, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err() {
+        return refuse("it is not writable for you");
+    }
+    Ok(())
+}
+
+/// The nearest directory at or above `start` that holds `.git`, short of home
+/// and of file systems and owners other than `start`'s.
+fn worktree_around(start: &Path, directories: &Directories) -> Option<PathBuf> {
+    let home = directories.home.canonicalize().ok();
+    let owner = std::fs::metadata(start).ok()?;
+    for directory in start.ancestors() {
+        let metadata = std::fs::metadata(directory).ok()?;
+        if home.as_deref() == Some(directory)
+            || metadata.uid() != owner.uid()
+            || metadata.dev() != owner.dev()
+        {
+            return None;
+        }
+        if std::fs::symlink_metadata(directory.join(".git")).is_ok_and(|m| !m.is_symlink()) {
+            return Some(directory.to_owned());
+        }
+    }
+    None
+}
+
+/// What a linked worktree (`gitrepository-layout(5)`, "worktrees") needs of its
+/// common directory. The `.git` file is the agent's to write, so it is believed
+/// only where the other side points back: into that directory the agent cannot
+/// write.
+fn linked_git(root: &Path) -> Option<LinkedGit> {
+    let pointer = root.join(".git");
+    if !std::fs::symlink_metadata(&pointer).ok()?.is_file() {
+        return None;
+    }
+    let private = read_pointer(&pointer, Some(b"gitdir: "), root)?;
+    let back = read_pointer(&private.join("gitdir"), None, &private)?;
+    let common = read_pointer(&private.join("commondir"), None, &private)?;
+    let is_consistent = back == pointer.canonicalize().ok()?
+        && private.parent()? == common.join("worktrees")
+        && !private.starts_with(root)
+        && common.join("objects").is_dir()
+        && common.join("HEAD").is_file();
+    if !is_consistent {
+        return None;
+    }
+    let writable = ["objects", "refs", "logs"].iter().map(|d| common.join(d));
+    let writable = writable
+        .chain([private])
+        .filter(|d| std::fs::symlink_metadata(d).is_ok_and(|m| m.is_dir()))
+        .collect();
+    Some(LinkedGit { common, writable })
+}
+
+fn read_pointer(file: &Path, prefix: Option<&[u8]>, relative_to: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(file).ok()?;
+    let text = text.strip_prefix(prefix.unwrap_or_default())?.trim_ascii_end();
+    relative_to.join(Path::new(std::ffi::OsStr::from_bytes(text))).canonicalize().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directories(home: &Path) -> Directories {
+        Directories {
+            home: home.to_owned(),
+            config: home.join(".config/paddock"),
+            state: home.join(".local/state/paddock"),
+            data: home.join(".local/share/paddock"),
+            cache: home.join(".cache/paddock"),
+            runtime: home.join("run/paddock"),
+        }
+    }
+
+    fn reason(result: Result<Workspace, Error>) -> String {
+        match result {
+            Err(Error::Workspace { reason, .. }) => reason,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap().join("home");
+        for directory in ["work", ".ssh/x", ".config/paddock/x", "run"] {
+            std::fs::create_dir_all(home.join(directory)).unwrap();
+        }
+        let own = directories(&home);
+        let find = |path: &Path| Workspace::find(Some(path), &own);
+        assert_eq!(find(&home.join("work")).unwrap().root, home.join("work"), "control");
+        for (path, wanted) in [
+            (PathBuf::from("/"), "whole file system"),
+            (home.clone(), "home directory"),
+            (root.path().to_owned(), "contains your home"),
+            (PathBuf::from("/usr"), "directory of the system"),
+            (PathBuf::from("/usr/lib"), "inside a directory of the system"),
+            (PathBuf::from("/tmp"), "directory of the system"),
+            (home.join(".ssh"), ".ssh"),
+            (home.join(".ssh/x"), ".ssh"),
+            (home.join(".config/paddock/x"), "Paddock's own"),
+            (home.join("run"), "Paddock's own"),
+            (home.join("none"), "No such file"),
+        ] {
+            let reason = reason(find(&path));
+            assert!(reason.contains(wanted), "{}: {reason}", path.display());
+        }
+    }
+
+    #[test]
+    fn a_link_is_refused_and_its_target_named() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap();
+        std::fs::create_dir(home.join("real")).unwrap();
+        std::os::unix::fs::symlink(home.join("real"), home.join("link")).unwrap();
+        let own = directories(&home.join("nobody"));
+        for path in ["link", "link/"] {
+            let reason = reason(Workspace::find(Some(&home.join(path)), &own));
+            assert!(reason.contains("real") && reason.contains("symbolic link"), "{reason}");
+        }
+    }
+
+    /// A repository with a linked worktree, laid out by hand as git does.
+    fn linked(root: &Path) -> (PathBuf, PathBuf) {
+        let common = root.join("repo/.git");
+        let worktree = root.join("tree");
+        for directory in ["objects", "refs", "logs", "hooks", "worktrees/tree"] {
+            std::fs::create_dir_all(common.join(directory)).unwrap();
+        }
+        std::fs::create_dir(&worktree).unwrap();
+        let private = common.join("worktrees/tree");
+        std::fs::write(common.join("HEAD"), "ref: refs/heads/main\n").unwrap();
+        std::fs::write(worktree.join(".git"), format!("gitdir: {}\n", private.display())).unwrap();
+        std::fs::write(private.join("gitdir"), format!("{}\n", worktree.join(".git").display()))
+            .unwrap();
+        std::fs::write(private.join("commondir"), "../..\n").unwrap();
+        (common, worktree)
+    }
+
+    #[test]
+    fn a_linked_worktree_may_write_objects_and_not_hooks() {
+        let root = tempfile::tempdir().unwrap();
+        let (common, worktree) = linked(&root.path().canonicalize().unwrap());
+        let git = linked_git(&worktree).unwrap();
+        assert_eq!(git.common, common);
+        assert!(git.writable.contains(&common.join("objects")));
+        assert!(git.writable.contains(&common.join("worktrees/tree")));
+        assert!(!git.writable.iter().any(|p| p.ends_with("hooks") || *p == common));
+    }
+
+    #[test]
+    fn a_pointer_that_nothing_points_back_to_is_not_believed() {
+        let root = tempfile::tempdir().unwrap();
+        let (common, worktree) = linked(&root.path().canonicalize().unwrap());
+        assert!(linked_git(&worktree).is_some(), "control");
+        let forged = worktree.parent().unwrap().join("forged");
+        std::fs::create_dir(&forged).unwrap();
+        let private = common.join("worktrees/tree");
+        std::fs::write(forged.join(".git"), format!("gitdir: {}\n", private.display())).unwrap();
+        assert_eq!(linked_git(&forged), None);
+    }
+
+    #[test]
+    fn the_worktree_around_a_directory_is_found_short_of_home() {
+        let root = tempfile::tempdir().unwrap();
+        let home = root.path().canonicalize().unwrap();
+        std::fs::create_dir_all(home.join("code/app/.git")).unwrap();
+        std::fs::create_dir_all(home.join("code/app/src/deep")).unwrap();
+        std::fs::create_dir_all(home.join(".git")).unwrap();
+        let own = directories(&home);
+        assert_eq!(
+            worktree_around(&home.join("code/app/src/deep"), &own),
+            Some(home.join("code/app"))
+        );
+        assert_eq!(worktree_around(&home.join("code"), &own), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! What the keeper tells the person, on standard error: standard output is the
+//! agent's.
+
+use std::io::{IsTerminal, Write};
+
+use serde_json::json;
+
+use crate::launch::Plan;
+
+/// How to tell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Notices {
+    as_json: bool,
+    with_colour: bool,
+}
+
+impl Notices {
+    pub(crate) fn new(as_json: bool) -> Self {
+        let with_colour =
+            std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Self { as_json, with_colour }
+    }
+
+    /// The first pass held: the agent starts now.
+    pub(crate) fn verified(&self, plan: &Plan, tasks: usize) {
+        self.tell(
+            "32",
+            &format!(
+                "launch {}: {} in {} ({}), {tasks} tasks confirmed, watching",
+                plan.id,
+                plan.agent.file.name,
+                confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(plan.workspace.root.as_os_str())),
+                plan.tier,
+            ),
+            &json!({
+                "event": "verified", "launch": plan.id.as_str(), "agent": plan.agent.file.name,
+                "tier": plan.tier.name(), "tasks": tasks,
+            }),
+        );
+    }
+
+    /// Something a person should know; the launch goes on.
+    pub(crate) fn warn(&self, what: &str) {
+        self.tell("33", what, &json!({ "event": "warning", "what": what }));
+    }
+
+    /// The launch is over.
+    pub(crate) fn ended(&self, status: u8, reason: Option<&str>) {
+        if self.as_json {
+            self.tell("", "", &json!({ "event": "ended", "status": status, "reason": reason }));
+        } else if reason.is_none() && status != 0 {
+            self.tell("33", &format!("the agent ended with status {status}"), &json!({}));
+        }
+    }
+
+    fn tell(&self, colour: &str, text: &str, value: &serde_json::Value) {
+        let mut out = std::io::stderr().lock();
+        // The terminal may be in raw mode: return the carriage, too.
+        let _ = if self.as_json {
+            writeln!(out, "{value}")
+        } else if self.with_colour {
+            write!(out, "\x1b[{colour}mpaddock:\x1b[0m {}\r\n", text.replace('\n', "\r\n"))
+        } else {
+            writeln!(out, "paddock: {text}")
+        };
+    }
+}

@@ -1,0 +1,7 @@
+//! What is known of launches on disk: a record each, and a ledger beside it.
+
+mod ledger;
+mod record;
+
+pub(crate) use ledger::{Ledger, now_ms};
+pub(crate) use record::{KeeperLock, Part, Phase, Record, Stored, find_launch, stored_launches};

@@ -1,0 +1,320 @@
+//! The record of one launch: one JSON file, replaced as a whole.
+//!
+//! Who may write it is settled by a lock that the keeper holds for its life
+//! (`flock(2)`): the kernel gives it up when the keeper ends, however it ends,
+//! so a lock that can be taken means that no keeper is there, and a process id
+//! in a file is never believed on its own.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use confine::ProcessId;
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use super::ledger::now_ms;
+use crate::error::Error;
+use crate::launch::{Directories, LaunchId, Tier};
+
+/// The version of the record's form.
+const SCHEMA: u32 = 1;
+
+/// Where a launch is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Phase {
+    Starting,
+    Running,
+    Ended,
+}
+
+/// One launch, as stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Record {
+    pub(crate) schema: u32,
+    pub(crate) launch: LaunchId,
+    pub(crate) agent: String,
+    pub(crate) tier: Tier,
+    pub(crate) workspace: PathBuf,
+    pub(crate) launch_directory: PathBuf,
+    pub(crate) phase: Phase,
+    /// The kernel's id of the boot in which process ids are meant.
+    pub(crate) boot: String,
+    pub(crate) keeper: ProcessId,
+    /// Processes that build and hold the launch, with their parts.
+    pub(crate) parts: Vec<Part>,
+    /// The pen's network namespace, where it has one of its own.
+    pub(crate) network_namespace: Option<u64>,
+    /// Milliseconds since the epoch.
+    pub(crate) started: u64,
+    pub(crate) ended: Option<u64>,
+    /// The exit status of `paddock run`.
+    pub(crate) status: Option<u8>,
+    /// Why it ended, when not by itself.
+    pub(crate) reason: Option<String>,
+}
+
+/// One process of a launch that is not the agent's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) process: ProcessId,
+}
+
+impl Record {
+    pub(crate) fn new(
+        launch: LaunchId,
+        agent: String,
+        tier: Tier,
+        workspace: PathBuf,
+        launch_directory: PathBuf,
+        keeper: ProcessId,
+    ) -> Self {
+        Self {
+            schema: SCHEMA,
+            launch,
+            agent,
+            tier,
+            workspace,
+            launch_directory,
+            phase: Phase::Starting,
+            boot: boot_id(),
+            keeper,
+            parts: Vec::new(),
+            network_namespace: None,
+            started: now_ms(),
+            ended: None,
+            status: None,
+            reason: None,
+        }
+    }
+
+    /// Marks the launch as ended.
+    pub(crate) fn end(&mut self, status: u8, reason: Option<String>) {
+        self.phase = Phase::Ended;
+        self.ended = Some(now_ms());
+        self.status = Some(status);
+        self.reason = reason;
+    }
+
+    /// Replaces the stored record. Only the holder of the lock can ask for it.
+    pub(crate) fn store(&self, lock: &KeeperLock) -> Result<(), Error> {
+        let unusable = |e: std::io::Error| Error::DirectoryUnusable {
+            path: lock.directory.clone(),
+            reason: e.to_string(),
+        };
+        let text = serde_json::to_vec_pretty(self).map_err(|e| unusable(e.into()))?;
+        let temporary = lock.directory.join("record.json.new");
+        // A file left by a crash in the middle of this is in the way.
+        let _ = std::fs::remove_file(&temporary);
+        let mut file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .map_err(unusable)?;
+        file.write_all(&text).and_then(|()| file.sync_data()).map_err(unusable)?;
+        std::fs::rename(&temporary, lock.directory.join("record.json")).map_err(unusable)
+    }
+
+    /// Whether process ids in the record are of this boot.
+    pub(crate) fn is_of_this_boot(&self) -> bool {
+        self.boot == boot_id()
+    }
+
+    fn load(directory: &Path) -> Result<Self, Error> {
+        let path = directory.join("record.json");
+        let unusable = |reason: String| Error::DirectoryUnusable { path: path.clone(), reason };
+        let file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&path)
+            .map_err(|e| unusable(e.to_string()))?;
+        let value: serde_json::Value =
+            serde_json::from_reader(file).map_err(|e| unusable(e.to_string()))?;
+        let found = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        if found != u64::from(SCHEMA) {
+            return Err(Error::StateVersion { path: path.clone(), found, known: SCHEMA });
+        }
+        serde_json::from_value(value).map_err(|e| unusable(e.to_string()))
+    }
+}
+
+/// The right to be a launch's keeper; given up with the process.
+#[derive(Debug)]
+pub(crate) struct KeeperLock {
+    directory: PathBuf,
+    _file: File,
+}
+
+impl KeeperLock {
+    /// Takes the lock of the launch whose state is in `directory`, or finds
+    /// that somebody else has it.
+    pub(crate) fn take(directory: &Path) -> std::io::Result<Option<Self>> {
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(directory.join("lock"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { directory: directory.to_owned(), _file: file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl KeeperLock {
+    /// Whether a keeper holds the lock. Asks for a shared one, so that those
+    /// who ask do not see each other.
+    fn is_held(directory: &Path) -> bool {
+        let file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
+            .open(directory.join("lock"));
+        file.is_ok_and(|file| {
+            flock(&file, FlockOperation::NonBlockingLockShared)
+                == Err(rustix::io::Errno::WOULDBLOCK)
+        })
+    }
+}
+
+/// A stored launch, and whether its keeper lives.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) record: Record,
+    pub(crate) directory: PathBuf,
+    /// Its keeper holds the lock.
+    pub(crate) is_kept: bool,
+}
+
+/// Every stored launch, oldest first, and what could not be read.
+pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
+    let mut launches = Vec::new();
+    let mut errors = Vec::new();
+    for entry in std::fs::read_dir(directories.launches()).into_iter().flatten().flatten() {
+        let is_launch =
+            entry.file_name().into_string().is_ok_and(|name| LaunchId::try_from(name).is_ok());
+        let directory = entry.path();
+        if !is_launch || !directory.join("record.json").exists() {
+            continue;
+        }
+        match Record::load(&directory) {
+            Ok(record) => {
+                let is_kept = KeeperLock::is_held(&directory);
+                launches.push(Stored { record, directory, is_kept });
+            }
+            Err(e) => errors.push(e),
+        }
+    }
+    launches.sort_by_key(|launch| launch.record.started);
+    (launches, errors)
+}
+
+/// The one launch whose id starts with `prefix`; without a prefix, the one that
+/// is kept.
+pub(crate) fn find_launch(
+    prefix: Option<&str>,
+    directories: &Directories,
+) -> Result<Stored, Error> {
+    let (launches, mut errors) = stored_launches(directories);
+    let mut matching: Vec<Stored> = launches
+        .into_iter()
+        .filter(|l| match prefix {
+            Some(prefix) => l.record.launch.as_str().starts_with(prefix),
+            None => l.is_kept,
+        })
+        .collect();
+    let shown = prefix.unwrap_or("(the running one)").to_owned();
+    match (matching.len(), matching.pop()) {
+        (1, Some(only)) => Ok(only),
+        (_, None) => Err(errors.pop().unwrap_or(Error::LaunchUnknown { prefix: shown })),
+        (_, Some(last)) => {
+            matching.push(last);
+            let ids: Vec<&str> = matching.iter().map(|l| l.record.launch.as_str()).collect();
+            Err(Error::LaunchAmbiguous { prefix: shown, matches: ids.join(", ") })
+        }
+    }
+}
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use confine::{Pid, StartTime};
+
+    use super::*;
+
+    fn directories(root: &Path) -> Directories {
+        Directories {
+            home: root.to_owned(),
+            config: root.join("c"),
+            state: root.join("s"),
+            data: root.join("d"),
+            cache: root.join("x"),
+            runtime: root.join("r"),
+        }
+    }
+
+    fn store_one(directories: &Directories, id: &str) -> (PathBuf, KeeperLock) {
+        let launch = LaunchId::try_from(id.to_owned()).unwrap();
+        let directory = directories.launches().join(id);
+        std::fs::create_dir_all(&directory).unwrap();
+        let lock = KeeperLock::take(&directory).unwrap().unwrap();
+        let keeper = ProcessId { pid: Pid::of_self(), start: StartTime(1) };
+        let paths = (PathBuf::from("/w"), PathBuf::from("/l"));
+        Record::new(launch, "standin".into(), Tier::Sealed, paths.0, paths.1, keeper)
+            .store(&lock)
+            .unwrap();
+        (directory, lock)
+    }
+
+    #[test]
+    fn a_prefix_names_a_launch_when_it_is_the_only_one() {
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let _one = store_one(&own, "bcdfbcdfbcdf");
+        let _two = store_one(&own, "bcggbcdfbcdf");
+        assert_eq!(find_launch(Some("bcd"), &own).unwrap().record.launch.as_str(), "bcdfbcdfbcdf");
+        assert!(matches!(find_launch(Some("bc"), &own), Err(Error::LaunchAmbiguous { .. })));
+        assert!(matches!(find_launch(Some("z"), &own), Err(Error::LaunchUnknown { .. })));
+        assert!(matches!(find_launch(None, &own), Err(Error::LaunchAmbiguous { .. })));
+    }
+
+    #[test]
+    fn the_lock_says_whether_a_keeper_lives() {
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
+        assert!(find_launch(Some("b"), &own).unwrap().is_kept);
+        assert!(KeeperLock::take(&directory).unwrap().is_none(), "there is one keeper");
+        drop(lock);
+        assert!(!find_launch(Some("b"), &own).unwrap().is_kept);
+    }
+
+    #[test]
+    fn an_unknown_version_and_a_link_are_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
+        let path = directory.join("record.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 9")).unwrap();
+        assert!(matches!(
+            find_launch(Some("b"), &own),
+            Err(Error::StateVersion { found: 9, .. })
+        ));
+        std::fs::rename(&path, directory.join("real")).unwrap();
+        std::os::unix::fs::symlink(directory.join("real"), &path).unwrap();
+        assert!(matches!(find_launch(Some("b"), &own), Err(Error::DirectoryUnusable { .. })));
+    }
+}

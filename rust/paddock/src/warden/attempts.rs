@@ -1,0 +1,73 @@
+//! The self-test: operations tried in earnest from inside a sandbox.
+
+use std::io;
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+use confine::sys;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+
+use crate::gate::{Attempt, AttemptKind, Observation, Outcome};
+
+/// A connection that gets no answer at all is no answer.
+const CONNECT_LIMIT: Duration = Duration::from_secs(1);
+
+/// Tries each and tells what happened; judges nothing.
+pub(crate) fn try_all(attempts: Vec<Attempt>) -> Vec<Outcome> {
+    attempts
+        .into_iter()
+        .map(|attempt| Outcome { observed: observe(&attempt.kind), name: attempt.name })
+        .collect()
+}
+
+/// What the kernel answers to one operation, wherever this is called.
+pub(crate) fn observe(kind: &AttemptKind) -> Observation {
+    match try_once(kind) {
+        Ok(()) => Observation::Worked,
+        // 0 where the library refused before the kernel was asked.
+        Err(error) => Observation::Failed(error.raw_os_error().unwrap_or(0)),
+    }
+}
+
+fn try_once(kind: &AttemptKind) -> io::Result<()> {
+    match kind {
+        AttemptKind::ReadFile(path) => std::fs::read(path).map(drop),
+        AttemptKind::CreateFile(path) => {
+            std::fs::File::create_new(path)?;
+            std::fs::remove_file(path)
+        }
+        AttemptKind::ConnectStream(path) => UnixStream::connect(path).map(drop),
+        AttemptKind::ConnectSeqpacket(path) => connect_seqpacket(path),
+        AttemptKind::SendDatagram(path) => {
+            UnixDatagram::unbound()?.send_to(b"canary", path).map(drop)
+        }
+        AttemptKind::ConnectAbstract(name) => {
+            use std::os::linux::net::SocketAddrExt;
+            UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+        }
+        AttemptKind::ConnectTcp(address) => {
+            TcpStream::connect_timeout(address, CONNECT_LIMIT).map(drop)
+        }
+        AttemptKind::OpenUdp => UdpSocket::bind("127.0.0.1:0").map(drop),
+        AttemptKind::IoUring => sys::attempt_io_uring_setup(),
+        AttemptKind::Signal(pid) => Ok(rustix::process::test_kill_process((*pid).into())?),
+        AttemptKind::Trace(pid) => sys::attempt_trace(*pid),
+        AttemptKind::ReadMemory(pid) => match sys::attempt_memory_read(*pid, 4096) {
+            // Nothing is mapped there, but the kernel let the read through.
+            Err(e) if e.raw_os_error() == Some(rustix::io::Errno::FAULT.raw_os_error()) => Ok(()),
+            result => result,
+        },
+    }
+}
+
+fn connect_seqpacket(path: &Path) -> io::Result<()> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    Ok(rustix::net::connect(&socket, &rustix::net::SocketAddrUnix::new(path)?)?)
+}

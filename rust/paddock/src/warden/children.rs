@@ -1,0 +1,204 @@
+//! The programs that a warden starts, and what becomes of them.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use confine::Pid;
+use confine::sys::{SpawnSetup, prepare_spawn};
+use rustix::process::{Signal, WaitOptions, kill_process_group, waitpid};
+use rustix::termios::{isatty, tcgetsid};
+
+use crate::gate::{ChildLabel, ChildStatus, Link, Program, ToKeeper};
+
+/// A local connection is accepted or refused at once.
+const PROBE_LIMIT: Duration = Duration::from_millis(200);
+
+/// Children by label, and those that still wait for something.
+#[derive(Default)]
+pub(super) struct Children {
+    running: HashMap<ChildLabel, Running>,
+    waiting: Vec<Waiting>,
+}
+
+struct Running {
+    pid: Pid,
+    /// It leads a process group of its own.
+    leads_group: bool,
+}
+
+struct Waiting {
+    program: Program,
+    descriptors: Vec<OwnedFd>,
+    since: Instant,
+}
+
+impl Children {
+    /// Starts `program`, or puts it off until what it waits for is there.
+    pub(super) fn take_on(
+        &mut self,
+        program: Program,
+        descriptors: Vec<OwnedFd>,
+    ) -> Option<ToKeeper> {
+        if program.wait_for.is_some() {
+            self.waiting.push(Waiting { program, descriptors, since: Instant::now() });
+            None
+        } else {
+            Some(self.start(program, descriptors))
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Starts those whose wait is over, one way or the other.
+    pub(super) fn start_what_is_ready(&mut self) -> Vec<ToKeeper> {
+        let mut messages = Vec::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            let answers = waiting.program.wait_for.as_ref().is_none_or(answers);
+            if answers {
+                messages.push(self.start(waiting.program, waiting.descriptors));
+            } else if waiting.since.elapsed() > waiting.program.patience {
+                messages.push(ToKeeper::StartFailed {
+                    label: waiting.program.label,
+                    error: format!(
+                        "the server did not answer within {} s",
+                        waiting.program.patience.as_secs()
+                    ),
+                    not_found: false,
+                });
+            } else {
+                self.waiting.push(waiting);
+            }
+        }
+        messages
+    }
+
+    fn start(&mut self, program: Program, descriptors: Vec<OwnedFd>) -> ToKeeper {
+        let label = program.label;
+        match spawn(program, descriptors) {
+            Ok(running) => {
+                let pid = running.pid;
+                self.running.insert(label, running);
+                ToKeeper::Started { label, pid }
+            }
+            Err(error) => ToKeeper::StartFailed {
+                label,
+                not_found: error.kind() == io::ErrorKind::NotFound,
+                error: error.to_string(),
+            },
+        }
+    }
+
+    /// Reaps every child that ended, orphans included, and tells of those that
+    /// have a label.
+    pub(super) fn reap(&mut self) -> Vec<ToKeeper> {
+        let mut messages = Vec::new();
+        while let Ok(Some((pid, status))) =
+            waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED)
+        {
+            let pid = Pid::from(pid);
+            let Some(label) = self.running.iter().find(|(_, r)| r.pid == pid).map(|(l, _)| *l)
+            else {
+                continue;
+            };
+            if status.stopped() {
+                messages.push(ToKeeper::Suspended { label });
+                continue;
+            }
+            self.running.remove(&label);
+            let status = match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => ChildStatus::Exited(u8::try_from(code).unwrap_or(255)),
+                (None, signal) => ChildStatus::Signaled(signal.unwrap_or(0)),
+            };
+            messages.push(ToKeeper::Ended { label, status });
+        }
+        messages
+    }
+
+    /// Signals a child; its whole process group where it leads one.
+    pub(super) fn signal(&self, label: ChildLabel, signal: i32) {
+        let Some((running, signal)) =
+            self.running.get(&label).zip(Signal::from_named_raw(signal))
+        else {
+            return;
+        };
+        // The child is unreaped while it is in the table, so its id is its own.
+        let _ = if running.leads_group {
+            kill_process_group(running.pid.into(), signal)
+        } else {
+            rustix::process::kill_process(running.pid.into(), signal)
+        };
+    }
+}
+
+fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
+    let Some((file, arguments)) = program.argv.split_first() else {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    };
+    if let Some((device, inode)) = program.expected {
+        let found = confine::proc::FileId::of_path(file.as_ref())?;
+        if (found.device, found.inode) != (device, inode) {
+            return Err(io::Error::other("it is not the file that was checked"));
+        }
+    }
+    let mut command = Command::new(file);
+    command.args(arguments).env_clear().envs(program.environment);
+    command.current_dir(program.directory);
+    for name in program.pass {
+        if let Some(value) = std::env::var_os(&name) {
+            command.env(name, value);
+        }
+    }
+    if program.stdio {
+        let [stdin, stdout, stderr] = <[OwnedFd; 3]>::try_from(descriptors)
+            .map_err(|_| io::Error::other("the keeper sent no standard descriptors"))?;
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
+    } else {
+        command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    }
+    // A terminal of its own: be to the agent what a shell is to its job, so that
+    // Ctrl-C and Ctrl-Z reach the agent and not the warden.
+    let owns_terminal = program.label == ChildLabel::Agent && controls_its_terminal();
+    // Without one the agent still gets a group of its own, for signals that the
+    // keeper passes on; it reads no controlling terminal that could mind.
+    let leads_group = program.label == ChildLabel::Agent;
+    if leads_group {
+        command.process_group(0);
+    }
+    prepare_spawn(
+        &mut command,
+        SpawnSetup {
+            default_signals: true,
+            foreground: owns_terminal,
+            close_from: Some(3),
+            ..SpawnSetup::default()
+        },
+    );
+    let child = command.spawn()?;
+    let pid = Pid::new(child.id().cast_signed()).ok_or_else(|| io::Error::other("no id"))?;
+    Ok(Running { pid, leads_group })
+}
+
+/// Whether standard input is this session's controlling terminal.
+fn controls_its_terminal() -> bool {
+    let stdin = rustix::stdio::stdin();
+    isatty(stdin) && tcgetsid(stdin).ok() == rustix::process::getsid(None).ok()
+}
+
+/// Whether a server listens on `link`.
+fn answers(link: &Link) -> bool {
+    match link {
+        Link::Tcp(port) => {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+            TcpStream::connect_timeout(&address, PROBE_LIMIT).is_ok()
+        }
+        Link::Unix(path) => UnixStream::connect(path).is_ok(),
+    }
+}

@@ -1,0 +1,146 @@
+//! The warden: paddock's own first process inside each sandbox.
+//!
+//! It proves to the keeper that the sandbox holds, starts the next program,
+//! reaps what is orphaned, and answers witness queries for as long as the
+//! launch lives. It decides nothing: every step is asked for by the keeper.
+
+mod attempts;
+mod children;
+mod last_will;
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use confine::{Layer, witness};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{DumpableBehavior, set_child_subreaper, set_dumpable_behavior};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+
+use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, ToWarden};
+use children::Children;
+
+pub(crate) use attempts::observe;
+
+/// How often the warden looks whether what a child waits for is there.
+const READINESS_STEP: Duration = Duration::from_millis(10);
+
+/// Runs as the warden of `layer` until the keeper ends it.
+pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
+    let socket = UnixStream::connect(gate)
+        .with_context(|| format!("the {layer} warden cannot reach the gate at {}", gate.display()))?;
+    let channel = Channel::new(socket);
+    channel.send(&ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, &[])?;
+    match serve(&channel) {
+        Ok(status) => Ok(ExitCode::from(status)),
+        Err(error) => {
+            // No agent outlives its keeper.
+            last_will::end_everything_below(layer);
+            Err(error)
+        }
+    }
+}
+
+fn serve(channel: &Channel) -> anyhow::Result<u8> {
+    let mut child_signals = child_signals()?;
+    let mut children = Children::default();
+    loop {
+        let timeout = children.is_waiting().then_some(READINESS_STEP);
+        let (said, died) = wait_for_either(channel.as_fd(), child_signals.as_fd(), timeout)?;
+        if died {
+            drain(&mut child_signals);
+            for message in children.reap() {
+                channel.send(&message, &[])?;
+            }
+        }
+        for message in children.start_what_is_ready() {
+            channel.send(&message, &[])?;
+        }
+        if !said {
+            continue;
+        }
+        let (message, descriptors) = match channel.receive::<ToWarden>() {
+            Ok(received) => received,
+            Err(ChannelError::Closed) => anyhow::bail!("the keeper is gone"),
+            Err(error) => return Err(error.into()),
+        };
+        match message {
+            ToWarden::Prove { attempts } => {
+                harden()?;
+                channel.send(&ToKeeper::Proof { outcomes: attempts::try_all(attempts) }, &[])?;
+            }
+            ToWarden::Listen { port } => listen(channel, port)?,
+            ToWarden::Start(program) => {
+                if let Some(message) = children.take_on(*program, descriptors) {
+                    channel.send(&message, &[])?;
+                }
+            }
+            ToWarden::Testify { query, tasks } => {
+                let answers = witness::testify(&tasks);
+                channel.send(&ToKeeper::Testimony { query, answers }, &[])?;
+            }
+            ToWarden::Signal { label, signal } => children.signal(label, signal),
+            ToWarden::Exit { status } => return Ok(status),
+        }
+    }
+}
+
+/// Others may no longer look into this process (`PR_SET_DUMPABLE`), and what is
+/// orphaned below it becomes its child (`PR_SET_CHILD_SUBREAPER`, both
+/// `prctl(2)`).
+fn harden() -> anyhow::Result<()> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).context("PR_SET_DUMPABLE")?;
+    set_child_subreaper(Some(rustix::process::getpid())).context("PR_SET_CHILD_SUBREAPER")?;
+    Ok(())
+}
+
+/// A stream that becomes readable when a child changes state. Signals meant for
+/// the agent are ignored here; its own processes get them back as default.
+fn child_signals() -> anyhow::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    writer.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGCHLD, writer)?;
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE] {
+        confine::sys::ignore_signal(signal)?;
+    }
+    Ok(reader)
+}
+
+fn drain(stream: &mut UnixStream) {
+    let mut scratch = [0; 64];
+    while matches!(stream.read(&mut scratch), Ok(n) if n > 0) {}
+}
+
+/// Whether the keeper spoke, and whether a child changed state.
+fn wait_for_either(
+    keeper: BorrowedFd<'_>,
+    children: BorrowedFd<'_>,
+    timeout: Option<Duration>,
+) -> anyhow::Result<(bool, bool)> {
+    let timeout = timeout.map(Timespec::try_from).transpose()?;
+    let mut fds =
+        [PollFd::from_borrowed_fd(keeper, PollFlags::IN), PollFd::from_borrowed_fd(children, PollFlags::IN)];
+    match poll(&mut fds, timeout.as_ref()) {
+        Ok(_) => Ok((!fds[0].revents().is_empty(), !fds[1].revents().is_empty())),
+        Err(rustix::io::Errno::INTR) => Ok((false, true)),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Makes the socket on which the keeper's guard will accept. A socket belongs
+/// to the network namespace it was made in (`network_namespaces(7)`): the keeper
+/// can accept from outside, and nothing in the pen has to pass bytes on.
+fn listen(channel: &Channel, port: u16) -> anyhow::Result<()> {
+    match std::net::TcpListener::bind(("127.0.0.1", port)) {
+        Ok(listener) => channel.send(&ToKeeper::Listening, &[listener.as_fd()])?,
+        Err(error) => {
+            channel.send(&ToKeeper::ListenFailed { error: error.to_string() }, &[])?;
+        }
+    }
+    Ok(())
+}

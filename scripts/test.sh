@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# usage: scripts/test.sh [--all] [FILTER...]
+#
+# Sets up what the tests need and runs every test, or those whose names contain a FILTER.
+# Started as root, it builds as root and runs the tests as the user paddock-test, from a
+# staged copy of the repository. The last line says `N passed, N failed, N skipped`.
+#
+# --all runs the tests that are slow, too (PADDOCK_TEST_ALL=1).
+# PADDOCK_TEST_STRICT=1 turns tests that cannot run here from skipped into failed.
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
+
+filters=()
+for argument; do
+    case $argument in
+    --all) export PADDOCK_TEST_ALL=1 ;;
+    --help | -h)
+        help
+        exit
+        ;;
+    -*) die "unknown argument: $argument; type: $0 --help" ;;
+    *) filters+=("$argument") ;;
+    esac
+done
+
+# Each executable that cargo builds, behind the directory of its package: tests=true for
+# test executables, false for programs.
+executables() { # TESTS CARGO-ARGUMENT...
+    local tests=$1
+    shift
+    cargo "$@" --message-format=json-render-diagnostics |
+        grep "\"overflow_checks\":[a-z]*,\"test\":$tests}" |
+        sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1\t\2|p' | sort
+}
+
+cd "$root"
+scripts/setup.sh --no-build
+nono=$(find_nono)
+codex=
+if ! has npm; then
+    say "without npm there is no Codex to test with: install Node.js to have it"
+elif ! codex=$(scripts/install-agent.sh codex); then
+    say "without Codex, for the reason above, the tests that need it do not run"
+fi
+
+programs=$(executables false build --workspace --bins)
+tests=$(executables true test --workspace --no-run)
+
+if ((EUID == 0)); then
+    become_test_user "$nono"
+    nono=$user_nono codex=${codex/#"$cache"/"$user_cache"}
+    mkdir -p "$stage/target/debug/deps" "$stage/bin"
+    cut -f 2 <<<"$programs" | xargs -I '{}' cp '{}' "$stage/target/debug/"
+    cut -f 2 <<<"$tests" | xargs -I '{}' cp '{}' "$stage/target/debug/deps/"
+    if [[ -n ${HERDR_BIN:-} ]]; then
+        install "$HERDR_BIN" "$stage/bin/herdr"
+        HERDR_BIN=$stage/bin/herdr
+    fi
+    staged_target=$stage/target
+else
+    as_user=(env) stage=$root staged_target=$target
+fi
+environment=(PADDOCK_TEST_BIN="$staged_target/debug/paddock" PADDOCK_TEST_STAGE="$stage"
+    PADDOCK_NONO="$nono")
+[[ -z $codex ]] || environment+=(PADDOCK_TEST_CODEX="$codex")
+for name in CI PADDOCK_TEST_ALL PADDOCK_TEST_STRICT HERDR_BIN RUST_BACKTRACE; do
+    [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
+done
+
+logs=$(mktemp -d)
+scratch+=("$logs")
+failed=()
+# Runs one test executable; what fails without a result of its own counts as one failure.
+run_tests() { # NAME COMMAND...
+    local name=$1 log status=0
+    shift
+    log=$(mktemp "$logs/XXXXXX")
+    printf '\n== %s\n' "$name"
+    timeout --foreground --kill-after=30 1500 "$@" </dev/null 2>&1 |
+        timeout --foreground 1600 tee "$log" || status=$?
+    ((status)) || return 0
+    failed+=("$name (status $status)")
+    grep -q '^test result: FAILED' "$log" || echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored;' >>"$log"
+}
+
+while IFS=$'\t' read -r -u 3 package executable; do
+    name=${package#"$root"/}/$(basename -- "$executable")
+    directory=$stage/${package#"$root"/}
+    cd "$directory"
+    run_tests "$name" "${as_user[@]}" "${environment[@]}" CARGO_MANIFEST_DIR="$directory" \
+        "$staged_target/debug/deps/$(basename -- "$executable")" --show-output "${filters[@]}"
+done 3<<<"$tests"
+cd "$root"
+run_tests 'doc tests' cargo test --doc --workspace -- --show-output "${filters[@]}"
+
+echo
+for name in "${failed[@]}"; do echo "failed: $name"; done
+# A test that skips itself passes for the test harness.
+cat "$logs"/* | awk '
+    /^test result:/ { passed += $4; failed += $6; skipped += $8 }
+    /^SKIPPED: / || / \.\.\. SKIPPED: / { passed--; skipped++ }
+    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }'
+((${#failed[@]} == 0))
