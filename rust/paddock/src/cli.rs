@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use confine::Layer;
 
 use crate::launch::Tier;
+use crate::link::Link;
 use crate::standin::Standin;
 
 /// Runs coding agents in nested nono sandboxes and verifies from outside that
@@ -45,6 +46,9 @@ pub(crate) enum Command {
     /// Paddock's own process inside a sandbox
     #[command(hide = true)]
     Warden(Warden),
+    /// Waits for the agent's server, then becomes the client
+    #[command(hide = true)]
+    Await(Await),
     /// A process for self-tests to fail to reach
     #[command(hide = true)]
     Canary,
@@ -116,6 +120,17 @@ pub(crate) struct Warden {
     pub(crate) layer: Layer,
     #[arg(long)]
     pub(crate) gate: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Await {
+    #[arg(long, value_parser = Link::parse)]
+    pub(crate) link: Link,
+    /// Seconds
+    #[arg(long)]
+    pub(crate) patience: u64,
+    #[arg(last = true, required = true)]
+    pub(crate) argv: Vec<OsString>,
 }
 
 fn parse_layer(text: &str) -> Result<Layer, String> {

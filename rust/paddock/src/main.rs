@@ -8,6 +8,7 @@ mod error;
 mod gate;
 mod keeper;
 mod launch;
+mod link;
 mod notices;
 mod standin;
 mod state;
@@ -28,6 +29,10 @@ fn main() -> ExitCode {
         Command::Info(options) => commands::info(&options),
         Command::Standin(command) => return report(standin::run(command)),
         Command::Warden(options) => return report(warden::run(options.layer, &options.gate)),
+        Command::Await(options) => {
+            let patience = std::time::Duration::from_secs(options.patience);
+            return link::await_server(&options.link, patience, &options.argv);
+        }
         Command::Canary => loop {
             std::thread::park();
         },

@@ -52,13 +52,7 @@ pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
                     return Err(io::Error::last_os_error());
                 }
             }
-            // SAFETY: `set` is a live local that sigemptyset initialises
-            // before sigprocmask reads it; both are async-signal-safe.
-            unsafe {
-                let mut set = std::mem::zeroed();
-                libc::sigemptyset(&raw mut set);
-                libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut());
-            }
+            unblock_signals()?;
         }
         if setup.new_session {
             rustix::process::setsid()?;
@@ -106,4 +100,21 @@ pub fn ignore_signal(signal: i32) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Unblocks every signal in the calling thread: a mask is inherited through
+/// `exec`, and who started this program may have blocked some
+/// (`sigprocmask(2)`).
+///
+/// # Errors
+/// None that a valid call can have.
+pub fn unblock_signals() -> io::Result<()> {
+    // SAFETY: `set` is a live local that sigemptyset initialises before
+    // sigprocmask reads it; both are async-signal-safe.
+    let result = unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut())
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

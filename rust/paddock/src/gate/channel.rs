@@ -1,6 +1,6 @@
 //! Frames and descriptors over a connected AF_UNIX socket.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -65,11 +65,17 @@ impl Channel {
         frame.extend_from_slice(&body);
 
         let _one_frame_at_a_time = self.sending.lock().unwrap_or_else(|e| e.into_inner());
+        if descriptors.is_empty() {
+            // write(2), not sendmsg(2): nono's mediation looks into the caller's
+            // memory for the address of a sendmsg, and refuses it to a warden,
+            // which is undumpable. A plain write it leaves alone.
+            return Ok((&self.socket).write_all(&frame)?);
+        }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
         let mut sent = 0;
         while sent < frame.len() {
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            if sent == 0 && !descriptors.is_empty() {
+            if sent == 0 {
                 ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             }
             match sendmsg(
@@ -142,8 +148,6 @@ impl AsFd for Channel {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
     use super::*;
 
     fn pair() -> (UnixStream, Channel) {

@@ -6,6 +6,6 @@ mod protocol;
 
 pub(crate) use channel::{Channel, ChannelError};
 pub(crate) use protocol::{
-    Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Link, Observation, Outcome,
+    Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,
     PROTOCOL_VERSION, Program, ToKeeper, ToWarden,
 };

@@ -5,7 +5,6 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use confine::witness::Testimony;
 use confine::{Layer, Pid};
@@ -21,7 +20,7 @@ pub(crate) const PROTOCOL_VERSION: u32 = 1;
 pub(crate) enum ToKeeper {
     /// First of all: who it claims to be. The keeper checks against the kernel.
     Hello { version: u32, layer: Layer },
-    /// It has made itself undumpable and a subreaper, and tried what must fail.
+    /// It has tried what must fail, and made itself undumpable and a subreaper.
     Proof { outcomes: Vec<Outcome> },
     /// The listening socket that was asked for travels with this frame.
     Listening,
@@ -43,7 +42,7 @@ pub(crate) enum ToKeeper {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToWarden {
-    /// Harden yourself, then try these.
+    /// Try these, then harden yourself.
     Prove { attempts: Vec<Attempt> },
     /// Listen on this port of your loopback and hand the socket over.
     Listen { port: u16 },
@@ -105,22 +104,8 @@ pub(crate) struct Program {
     /// The child's standard descriptors travel with the message; else it
     /// shares the warden's.
     pub(crate) stdio: bool,
-    /// The device and inode that `argv[0]` must have.
-    pub(crate) expected: Option<(u64, u64)>,
-    /// Wait until this answers before starting.
-    pub(crate) wait_for: Option<Link>,
-    /// How long to wait for it.
-    pub(crate) patience: Duration,
-}
-
-/// Where client and server meet.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Link {
-    /// A port of the pen's own loopback.
-    Tcp(u16),
-    /// An AF_UNIX socket in the launch's link folder.
-    Unix(PathBuf),
+    /// A file, and the device and inode that it must have still.
+    pub(crate) expected: Option<(PathBuf, u64, u64)>,
 }
 
 /// One operation for a self-test to try.

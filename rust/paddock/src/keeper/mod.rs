@@ -72,6 +72,8 @@ struct Keeper<'a> {
     log: log::LayerLog,
     watch: Option<watch::Watch>,
     shared_watch: control::SharedWatch,
+    /// The client's first process, as the host numbers it.
+    client: Option<confine::Pid>,
 }
 
 /// Runs one launch to its end and returns the exit status.
@@ -154,6 +156,13 @@ impl Keeper<'_> {
             (Layer::Server, ToKeeper::Ended { label: ChildLabel::Agent, status }) => {
                 let details = json!({ "half": "server", "status": status.code() });
                 self.ledger.add("agent-ended", details);
+                if self.client_still_waits() {
+                    return Err(Error::StartAgent {
+                        half: "server",
+                        reason: format!("it ended (status {}){}", status.code(), self.log.tail()),
+                        not_found: false,
+                    });
+                }
                 self.notices.warn(&format!(
                     "the agent's server ended (status {}){}",
                     status.code(),
@@ -162,6 +171,9 @@ impl Keeper<'_> {
                 Ok(())
             }
             (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
+                if layer == Layer::Client {
+                    self.client = self.agent_of(Layer::Client);
+                }
                 self.ledger.add("agent-started", json!({ "half": layer }));
                 Ok(())
             }
@@ -171,6 +183,21 @@ impl Keeper<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether the client's process is still the one that waits for the server:
+    /// paddock, before any program of the agent's.
+    fn client_still_waits(&self) -> bool {
+        self.client.is_none_or(|client| {
+            confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")
+        })
+    }
+
+    /// The first child of a layer's warden.
+    fn agent_of(&self, layer: Layer) -> Option<confine::Pid> {
+        let warden = self.roster.warden(layer)?.process.pid;
+        let files = confine::proc::TaskFiles::open(warden, warden).ok()?;
+        files.children(&mut Vec::new()).ok()?.first().copied()
     }
 
     fn on_violation(&mut self, report: &Report) -> Result<(), Error> {
@@ -329,6 +356,7 @@ impl<'a> Keeper<'a> {
             log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
             watch: None,
             shared_watch: control::SharedWatch::default(),
+            client: None,
         })
     }
 }

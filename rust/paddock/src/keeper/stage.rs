@@ -12,6 +12,7 @@ use crate::launch::{Directories, Plan, private_directory};
 /// but the record and the ledger.
 pub(super) struct Stage {
     launch: PathBuf,
+    state: PathBuf,
     temporary: [PathBuf; 2],
 }
 
@@ -31,9 +32,11 @@ impl Stage {
         let paths = &plan.paths;
         let stage = Self {
             launch: paths.launch.clone(),
+            state: paths.state.clone(),
             temporary: [paths.temporary("server"), paths.temporary("client")],
         };
         // The id is random: a directory that is there already is not ours.
+        make(&paths.state)?;
         make(&paths.launch)?;
         make(&paths.inside)?;
         for directory in ["profiles", "nono", "canary"] {
@@ -64,6 +67,8 @@ impl Drop for Stage {
         for directory in self.temporary.iter().chain([&self.launch]) {
             let _ = remove_tree(directory);
         }
+        // Goes only when it is empty: a start that failed before its record.
+        let _ = std::fs::remove_dir(&self.state);
     }
 }
 

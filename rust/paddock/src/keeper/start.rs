@@ -197,11 +197,13 @@ impl Keeper<'_> {
     /// Server and client at once; the client waits until the server answers.
     pub(super) fn start_agent(&mut self) -> Result<(), Error> {
         let server = self.agent_program(&self.plan.server);
-        let client = Program {
-            wait_for: Some(self.plan.link.clone()),
-            patience: self.plan.patience,
-            ..self.agent_program(&self.plan.client)
-        };
+        let mut client = self.agent_program(&self.plan.client);
+        let paddock = self.plan.programs.paddock.path.clone();
+        let mut waiting: Vec<std::ffi::OsString> = vec![paddock.into(), "await".into()];
+        waiting.extend(["--link".into(), self.plan.link.to_argument()]);
+        waiting.extend(["--patience".into(), self.plan.patience.as_secs().to_string().into()]);
+        waiting.push("--".into());
+        client.argv.splice(0..0, waiting);
         self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
         self.tell(Layer::Client, &ToWarden::Start(Box::new(client)), &[])
     }
@@ -212,10 +214,10 @@ impl Keeper<'_> {
             environment.push((name.into(), self.plan.password.clone().into()));
         }
         let file = self.plan.program.file;
-        let is_checked = half.argv.first().is_some_and(|a| *a == *self.plan.program.path);
+        let checked = self.plan.program.path.clone();
         Program {
             argv: half.argv.clone(),
-            expected: is_checked.then_some((file.device, file.inode)),
+            expected: Some((checked, file.device, file.inode)),
             ..self.program(environment, half.pass.clone())
         }
     }
@@ -233,8 +235,6 @@ impl Keeper<'_> {
             directory: self.plan.workspace.root.clone(),
             stdio: false,
             expected: None,
-            wait_for: None,
-            patience: Duration::ZERO,
         }
     }
 

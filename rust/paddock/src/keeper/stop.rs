@@ -8,7 +8,7 @@ use confine::pidfd::PidFd;
 use confine::proc::{Namespaces, State, Status, TaskFiles, is_gone, tasks_of, user_tasks};
 use confine::witness::Testimony;
 use confine::{Layer, Pid, ProcessId};
-use rustix::process::{Signal, WaitOptions, waitpid};
+use rustix::process::{Signal, WaitOptions, wait};
 
 use super::roster::{Entries, Roster};
 
@@ -134,7 +134,7 @@ fn process_of(task: Pid) -> Option<ProcessId> {
 /// Reaps every child that has ended, and tells how many.
 pub(super) fn reap_children() -> usize {
     let mut reaped = 0;
-    while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {
+    while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {
         reaped += 1;
     }
     reaped

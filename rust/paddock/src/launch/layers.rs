@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use confine::Layer;
 
 use super::plan::{Access, Grant, Plan, program_tree};
-use crate::gate::Link;
+use crate::link::Link;
 
 /// Parts of the system that exist inside the veil, read-only. What is a link on
 /// the host (`/bin` on merged systems) is the same link inside.

@@ -13,7 +13,7 @@ use super::programs::find_agent;
 use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
-use crate::gate::Link;
+use crate::link::Link;
 
 /// What the person asked for.
 #[derive(Clone, Debug, Default)]

@@ -2,28 +2,21 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use confine::Pid;
 use confine::sys::{SpawnSetup, prepare_spawn};
-use rustix::process::{Signal, WaitOptions, kill_process_group, waitpid};
+use rustix::process::{Signal, WaitOptions, kill_process_group, wait};
 use rustix::termios::{isatty, tcgetsid};
 
-use crate::gate::{ChildLabel, ChildStatus, Link, Program, ToKeeper};
+use crate::gate::{ChildLabel, ChildStatus, Program, ToKeeper};
 
-/// A local connection is accepted or refused at once.
-const PROBE_LIMIT: Duration = Duration::from_millis(200);
-
-/// Children by label, and those that still wait for something.
+/// Children by label.
 #[derive(Default)]
 pub(super) struct Children {
     running: HashMap<ChildLabel, Running>,
-    waiting: Vec<Waiting>,
 }
 
 struct Running {
@@ -32,55 +25,9 @@ struct Running {
     leads_group: bool,
 }
 
-struct Waiting {
-    program: Program,
-    descriptors: Vec<OwnedFd>,
-    since: Instant,
-}
-
 impl Children {
-    /// Starts `program`, or puts it off until what it waits for is there.
-    pub(super) fn take_on(
-        &mut self,
-        program: Program,
-        descriptors: Vec<OwnedFd>,
-    ) -> Option<ToKeeper> {
-        if program.wait_for.is_some() {
-            self.waiting.push(Waiting { program, descriptors, since: Instant::now() });
-            None
-        } else {
-            Some(self.start(program, descriptors))
-        }
-    }
-
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Starts those whose wait is over, one way or the other.
-    pub(super) fn start_what_is_ready(&mut self) -> Vec<ToKeeper> {
-        let mut messages = Vec::new();
-        for waiting in std::mem::take(&mut self.waiting) {
-            let answers = waiting.program.wait_for.as_ref().is_none_or(answers);
-            if answers {
-                messages.push(self.start(waiting.program, waiting.descriptors));
-            } else if waiting.since.elapsed() > waiting.program.patience {
-                messages.push(ToKeeper::StartFailed {
-                    label: waiting.program.label,
-                    error: format!(
-                        "the server did not answer within {} s",
-                        waiting.program.patience.as_secs()
-                    ),
-                    not_found: false,
-                });
-            } else {
-                self.waiting.push(waiting);
-            }
-        }
-        messages
-    }
-
-    fn start(&mut self, program: Program, descriptors: Vec<OwnedFd>) -> ToKeeper {
+    /// Starts `program` and tells how that went.
+    pub(super) fn start(&mut self, program: Program, descriptors: Vec<OwnedFd>) -> ToKeeper {
         let label = program.label;
         match spawn(program, descriptors) {
             Ok(running) => {
@@ -101,7 +48,7 @@ impl Children {
     pub(super) fn reap(&mut self) -> Vec<ToKeeper> {
         let mut messages = Vec::new();
         while let Ok(Some((pid, status))) =
-            waitpid(None, WaitOptions::NOHANG | WaitOptions::UNTRACED)
+            wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
         {
             let pid = Pid::from(pid);
             let Some(label) = self.running.iter().find(|(_, r)| r.pid == pid).map(|(l, _)| *l)
@@ -142,8 +89,8 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
     let Some((file, arguments)) = program.argv.split_first() else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     };
-    if let Some((device, inode)) = program.expected {
-        let found = confine::proc::FileId::of_path(file.as_ref())?;
+    if let Some((checked, device, inode)) = program.expected {
+        let found = confine::proc::FileId::of_path(&checked)?;
         if (found.device, found.inode) != (device, inode) {
             return Err(io::Error::other("it is not the file that was checked"));
         }
@@ -190,15 +137,4 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
 fn controls_its_terminal() -> bool {
     let stdin = rustix::stdio::stdin();
     isatty(stdin) && tcgetsid(stdin).ok() == rustix::process::getsid(None).ok()
-}
-
-/// Whether a server listens on `link`.
-fn answers(link: &Link) -> bool {
-    match link {
-        Link::Tcp(port) => {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-            TcpStream::connect_timeout(&address, PROBE_LIMIT).is_ok()
-        }
-        Link::Unix(path) => UnixStream::connect(path).is_ok(),
-    }
 }

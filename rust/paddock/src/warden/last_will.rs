@@ -37,7 +37,7 @@ pub(super) fn end_everything_below(layer: Layer) {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        while let Ok(Some(_)) = rustix::process::waitpid(None, rustix::process::WaitOptions::NOHANG)
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG)
         {
         }
     }

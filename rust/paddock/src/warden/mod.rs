@@ -8,16 +8,17 @@ mod attempts;
 mod children;
 mod last_will;
 
+use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
 use confine::{Layer, witness};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::PipeFlags;
 use rustix::process::{DumpableBehavior, set_child_subreaper, set_dumpable_behavior};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
@@ -25,9 +26,6 @@ use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, ToWarden};
 use children::Children;
 
 pub(crate) use attempts::observe;
-
-/// How often the warden looks whether what a child waits for is there.
-const READINESS_STEP: Duration = Duration::from_millis(10);
 
 /// Runs as the warden of `layer` until the keeper ends it.
 pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
@@ -49,16 +47,12 @@ fn serve(channel: &Channel) -> anyhow::Result<u8> {
     let mut child_signals = child_signals()?;
     let mut children = Children::default();
     loop {
-        let timeout = children.is_waiting().then_some(READINESS_STEP);
-        let (said, died) = wait_for_either(channel.as_fd(), child_signals.as_fd(), timeout)?;
+        let (said, died) = wait_for_either(channel.as_fd(), child_signals.as_fd())?;
         if died {
             drain(&mut child_signals);
             for message in children.reap() {
                 channel.send(&message, &[])?;
             }
-        }
-        for message in children.start_what_is_ready() {
-            channel.send(&message, &[])?;
         }
         if !said {
             continue;
@@ -70,14 +64,16 @@ fn serve(channel: &Channel) -> anyhow::Result<u8> {
         };
         match message {
             ToWarden::Prove { attempts } => {
+                // In this order: nono's mediation looks into the memory of who
+                // connects, and what it cannot look into it refuses, whatever
+                // the policy says; that would prove nothing.
+                let outcomes = attempts::try_all(attempts);
                 harden()?;
-                channel.send(&ToKeeper::Proof { outcomes: attempts::try_all(attempts) }, &[])?;
+                channel.send(&ToKeeper::Proof { outcomes }, &[])?;
             }
             ToWarden::Listen { port } => listen(channel, port)?,
             ToWarden::Start(program) => {
-                if let Some(message) = children.take_on(*program, descriptors) {
-                    channel.send(&message, &[])?;
-                }
+                channel.send(&children.start(*program, descriptors), &[])?;
             }
             ToWarden::Testify { query, tasks } => {
                 let answers = witness::testify(&tasks);
@@ -98,20 +94,22 @@ fn harden() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A stream that becomes readable when a child changes state. Signals meant for
-/// the agent are ignored here; its own processes get them back as default.
-fn child_signals() -> anyhow::Result<UnixStream> {
-    let (reader, writer) = UnixStream::pair()?;
-    reader.set_nonblocking(true)?;
-    writer.set_nonblocking(true)?;
-    signal_hook::low_level::pipe::register(SIGCHLD, writer)?;
+/// A pipe that becomes readable when a child changes state; a pipe, because a
+/// sandbox without network may refuse `socketpair(2)`. Signals meant for the
+/// agent are ignored here; its own processes get them back as default.
+fn child_signals() -> anyhow::Result<File> {
+    let (reader, writer) =
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).context("pipe2")?;
+    signal_hook::low_level::pipe::register(SIGCHLD, writer).context("SIGCHLD")?;
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE] {
         confine::sys::ignore_signal(signal)?;
     }
-    Ok(reader)
+    // nono blocks SIGCHLD while it starts its child, and leaves it so.
+    confine::sys::unblock_signals().context("sigprocmask")?;
+    Ok(reader.into())
 }
 
-fn drain(stream: &mut UnixStream) {
+fn drain(stream: &mut File) {
     let mut scratch = [0; 64];
     while matches!(stream.read(&mut scratch), Ok(n) if n > 0) {}
 }
@@ -120,12 +118,10 @@ fn drain(stream: &mut UnixStream) {
 fn wait_for_either(
     keeper: BorrowedFd<'_>,
     children: BorrowedFd<'_>,
-    timeout: Option<Duration>,
 ) -> anyhow::Result<(bool, bool)> {
-    let timeout = timeout.map(Timespec::try_from).transpose()?;
     let mut fds =
         [PollFd::from_borrowed_fd(keeper, PollFlags::IN), PollFd::from_borrowed_fd(children, PollFlags::IN)];
-    match poll(&mut fds, timeout.as_ref()) {
+    match poll(&mut fds, None) {
         Ok(_) => Ok((!fds[0].revents().is_empty(), !fds[1].revents().is_empty())),
         Err(rustix::io::Errno::INTR) => Ok((false, true)),
         Err(e) => Err(e.into()),

@@ -1,0 +1,88 @@
+//! Where client and server meet, and waiting there.
+
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use crate::error::status;
+
+/// A local connection is accepted or refused at once.
+const PROBE_LIMIT: Duration = Duration::from_millis(200);
+const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The meeting point of the agent's halves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// A port of the pen's own loopback.
+    Tcp(u16),
+    /// An AF_UNIX socket in the launch's link folder.
+    Unix(PathBuf),
+}
+
+impl Link {
+    /// As an argument; [`Link::parse`] reads it.
+    pub(crate) fn to_argument(&self) -> OsString {
+        match self {
+            Self::Tcp(port) => format!("tcp:{port}").into(),
+            Self::Unix(path) => {
+                let mut argument = OsString::from("unix:");
+                argument.push(path);
+                argument
+            }
+        }
+    }
+
+    /// Reads what [`Link::to_argument`] wrote.
+    ///
+    /// # Errors
+    /// What is expected instead.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            Some(("tcp", port)) => {
+                port.parse().map(Self::Tcp).map_err(|_| format!("{port:?} is no port"))
+            }
+            Some(("unix", path)) => Ok(Self::Unix(path.into())),
+            _ => Err("tcp:PORT or unix:PATH is expected".into()),
+        }
+    }
+
+    /// Whether a server listens here.
+    fn answers(&self) -> bool {
+        match self {
+            Self::Tcp(port) => {
+                let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+                TcpStream::connect_timeout(&address, PROBE_LIMIT).is_ok()
+            }
+            Self::Unix(path) => UnixStream::connect(path).is_ok(),
+        }
+    }
+}
+
+/// Waits until a server listens on `link`, then becomes `argv`.
+///
+/// A process of its own and not the warden's business: a mediated connect is
+/// refused to who is undumpable.
+pub(crate) fn await_server(link: &Link, patience: Duration, argv: &[OsString]) -> ExitCode {
+    let deadline = Instant::now() + patience;
+    while !link.answers() {
+        if Instant::now() >= deadline {
+            eprintln!("paddock: the agent's server did not answer within {} s", patience.as_secs());
+            return ExitCode::from(status::FAILED);
+        }
+        std::thread::sleep(PROBE_INTERVAL);
+    }
+    let Some((program, arguments)) = argv.split_first() else {
+        return ExitCode::from(status::FAILED);
+    };
+    let error = Command::new(program).args(arguments).exec();
+    eprintln!("paddock: the agent's client does not start: {error}");
+    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
+        status::NOT_FOUND
+    } else {
+        status::FAILED
+    })
+}
