@@ -1,3 +1,4 @@
 //! What the whole-program tests share.
 
+pub mod host;
 pub mod model;

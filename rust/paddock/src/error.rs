@@ -24,7 +24,11 @@ pub(crate) enum Error {
     #[error("there is no agent {name:?}; known: {known}")]
     AgentUnknown { name: String, known: String },
     #[error("{program} at {path} cannot be used: {reason}")]
-    BadProgram { program: &'static str, path: PathBuf, reason: String },
+    BadProgram {
+        program: &'static str,
+        path: PathBuf,
+        reason: String,
+    },
     #[error("the configuration {path} is not usable: {reason}")]
     Configuration { path: PathBuf, reason: String },
     #[error("the directory {path} is not private: {reason}")]
@@ -40,13 +44,32 @@ pub(crate) enum Error {
     #[error("Landlock on this kernel is {found}; {needed} is needed")]
     Landlock { found: String, needed: String },
     #[error("the {layer} layer did not start: {reason}{log}")]
-    LayerStart { layer: &'static str, reason: String, log: String },
+    LayerStart {
+        layer: &'static str,
+        reason: String,
+        log: String,
+    },
     #[error("{program} was not found (looked for {looked})")]
-    MissingProgram { program: &'static str, looked: String, install: &'static str },
+    MissingProgram {
+        program: &'static str,
+        looked: String,
+        install: &'static str,
+    },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
-    NoNamespaces { tier: &'static str, reason: String, setting: Option<String>, remains: String },
+    NoNamespaces {
+        tier: &'static str,
+        reason: String,
+        setting: Option<String>,
+        remains: String,
+    },
     #[error("{program} {found} at {path} is too old; {needed} or newer is needed")]
-    ProgramTooOld { program: &'static str, path: PathBuf, found: String, needed: &'static str, install: &'static str },
+    ProgramTooOld {
+        program: &'static str,
+        path: PathBuf,
+        found: String,
+        needed: &'static str,
+        install: &'static str,
+    },
     #[error("paddock does not run as root")]
     Root,
     #[error("the self-test of the {layer} layer failed: {what}")]
@@ -54,9 +77,17 @@ pub(crate) enum Error {
     #[error("the path {path} is too long for a socket by {excess} bytes")]
     SocketPath { path: PathBuf, excess: usize },
     #[error("the agent's {half} could not be started: {reason}")]
-    StartAgent { half: &'static str, reason: String, not_found: bool },
+    StartAgent {
+        half: &'static str,
+        reason: String,
+        not_found: bool,
+    },
     #[error("the record {path} has schema version {found}; this paddock knows {known}")]
-    StateVersion { path: PathBuf, found: u64, known: u32 },
+    StateVersion {
+        path: PathBuf,
+        found: u64,
+        known: u32,
+    },
     #[error("stopped by {by}")]
     Stopped { by: String, status: u8 },
     #[error("the agent was stopped: {what}")]
@@ -69,9 +100,10 @@ impl Error {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::AgentProgram { .. } | Self::StartAgent { not_found: true, .. } => {
-                status::NOT_FOUND
-            }
+            Self::AgentProgram { .. }
+            | Self::StartAgent {
+                not_found: true, ..
+            } => status::NOT_FOUND,
             Self::Stopped { status, .. } => *status,
             Self::SelfTest { .. } | Self::Unconfined { .. } => status::UNCONFINED,
             _ => status::FAILED,
@@ -91,17 +123,25 @@ impl Error {
             Self::DirectoryNotPrivate { path, .. } => {
                 format!("chmod 700 {}", path.display())
             }
-            Self::DirectoryUnusable { .. } => "paddock info --paths shows every directory in use".into(),
-            Self::Hosts { .. } => "correct `hosts` and `exceptions` in the configuration or agent file".into(),
+            Self::DirectoryUnusable { .. } => {
+                "paddock info --paths shows every directory in use".into()
+            }
+            Self::Hosts { .. } => {
+                "correct `hosts` and `exceptions` in the configuration or agent file".into()
+            }
             Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } => {
                 "paddock list shows the launches".into()
             }
-            Self::Landlock { .. } => "use a kernel with Landlock enabled (lsm=landlock,... on its command line)".into(),
+            Self::Landlock { .. } => {
+                "use a kernel with Landlock enabled (lsm=landlock,... on its command line)".into()
+            }
             Self::LayerStart { .. } => "paddock info --programs shows what was run".into(),
             Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
                 (*install).into()
             }
-            Self::NoNamespaces { setting, remains, .. } => match setting {
+            Self::NoNamespaces {
+                setting, remains, ..
+            } => match setting {
                 Some(setting) => format!("{setting}; or choose a lesser tier: {remains}"),
                 None => format!("choose a lesser tier: {remains}"),
             },
@@ -109,7 +149,11 @@ impl Error {
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),
             Self::Workspace { .. } => "paddock run --workspace DIR names another".into(),
-            Self::BadProgram { .. } | Self::SelfTest { .. } | Self::StartAgent { .. } | Self::Stopped { .. } | Self::Unconfined { .. } => {
+            Self::BadProgram { .. }
+            | Self::SelfTest { .. }
+            | Self::StartAgent { .. }
+            | Self::Stopped { .. }
+            | Self::Unconfined { .. } => {
                 return None;
             }
         })

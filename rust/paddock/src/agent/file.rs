@@ -2,6 +2,7 @@
 //! must not pass for one that is in force.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -76,6 +77,9 @@ pub(crate) struct Half {
     /// The variable that carries the launch's password.
     #[serde(default)]
     pub(crate) password_variable: Option<String>,
+    /// Directories to make in its home before it starts.
+    #[serde(default)]
+    pub(crate) directories: Vec<PathBuf>,
     /// Variables to set, as templates.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, String>,

@@ -26,8 +26,10 @@ impl Values {
                 .find('}')
                 .ok_or_else(|| format!("{template:?} has a brace that is not closed"))?;
             let name = &rest[open + 1..open + close];
-            let value =
-                self.0.get(name).ok_or_else(|| format!("{template:?} names {name:?}, unknown here"))?;
+            let value = self
+                .0
+                .get(name)
+                .ok_or_else(|| format!("{template:?} names {name:?}, unknown here"))?;
             filled.extend_from_slice(value.as_bytes());
             rest = &rest[open + close + 1..];
         }
@@ -45,7 +47,10 @@ mod tests {
         let mut values = Values::default();
         values.set("port", "4600");
         values.set("home", "/h/{port}");
-        assert_eq!(values.fill("ws://127.0.0.1:{port}/x").unwrap(), "ws://127.0.0.1:4600/x");
+        assert_eq!(
+            values.fill("ws://127.0.0.1:{port}/x").unwrap(),
+            "ws://127.0.0.1:4600/x"
+        );
         assert_eq!(values.fill("{home}{port}").unwrap(), "/h/{port}4600");
         assert_eq!(values.fill("plain").unwrap(), "plain");
         assert!(values.fill("{prot}").is_err());

@@ -17,7 +17,11 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
     let mut worst = 0;
     let mut values = Vec::new();
     for launch in &launches {
-        let (code, value) = if launch.is_kept { ask(launch) } else { left_behind(launch) };
+        let (code, value) = if launch.is_kept {
+            ask(launch)
+        } else {
+            left_behind(launch)
+        };
         worst = worst.max(code);
         if !which.json {
             print(launch, &value);
@@ -34,8 +38,9 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
 
 fn ask(launch: &Stored) -> (u8, Value) {
     let socket = launch.record.launch_directory.join("control.sock");
-    let mut value = ask_keeper(&socket, Request::Verify)
-        .unwrap_or_else(|e| json!({ "ok": false, "error": format!("the keeper does not answer: {e}") }));
+    let mut value = ask_keeper(&socket, Request::Verify).unwrap_or_else(
+        |e| json!({ "ok": false, "error": format!("the keeper does not answer: {e}") }),
+    );
     let code = match (value["ok"].as_bool(), value["holds"].as_bool()) {
         (Some(true), Some(true)) => 0,
         (Some(true), _) => status::UNCONFINED,
@@ -84,11 +89,21 @@ fn print(launch: &Stored, value: &Value) {
         return;
     }
     if value["ok"] != json!(true) {
-        println!("launch {id}: {}", value["error"].as_str().unwrap_or("no answer"));
+        println!(
+            "launch {id}: {}",
+            value["error"].as_str().unwrap_or("no answer")
+        );
         return;
     }
-    let held = if value["holds"] == json!(true) { "confined" } else { "NOT CONFINED" };
-    let tasks = value["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let held = if value["holds"] == json!(true) {
+        "confined"
+    } else {
+        "NOT CONFINED"
+    };
+    let tasks = value["tasks"]
+        .as_array()
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     println!(
         "launch {id} ({}, {}): {held}, {} tasks in {} us",
         launch.record.agent,
@@ -98,15 +113,23 @@ fn print(launch: &Stored, value: &Value) {
     );
     for task in tasks {
         let field = |key: &str| task[key].as_str().unwrap_or("-");
-        let reasons: Vec<&str> =
-            task["reasons"].as_array().into_iter().flatten().filter_map(|r| r["text"].as_str()).collect();
+        let reasons: Vec<&str> = task["reasons"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|r| r["text"].as_str())
+            .collect();
         println!(
             "  {:<7} {:<10} {:>7} {:<10} {:<2} {}",
             field("layer"),
             field("role"),
             task["task"],
             field("verdict"),
-            if reasons.is_empty() { "-".to_owned() } else { reasons.join("; ") },
+            if reasons.is_empty() {
+                "-".to_owned()
+            } else {
+                reasons.join("; ")
+            },
             shorten(field("command")),
         );
     }

@@ -42,7 +42,10 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(crate) fn new(socket: UnixStream) -> Self {
-        Self { socket, sending: Mutex::new(()) }
+        Self {
+            socket,
+            sending: Mutex::new(()),
+        }
     }
 
     /// Bounds every later receive and send.
@@ -92,9 +95,7 @@ impl Channel {
         Ok(())
     }
 
-    pub(crate) fn receive<T: DeserializeOwned>(
-        &self,
-    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+    pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut descriptors = Vec::new();
         let mut length = [0; 4];
         self.fill(&mut length, &mut descriptors)?;
@@ -172,7 +173,10 @@ mod tests {
     fn an_oversized_frame_is_refused_before_it_is_read() {
         let (mut a, b) = pair();
         a.write_all(&u32::MAX.to_le_bytes()).unwrap();
-        assert!(matches!(b.receive::<String>(), Err(ChannelError::TooLong(_))));
+        assert!(matches!(
+            b.receive::<String>(),
+            Err(ChannelError::TooLong(_))
+        ));
     }
 
     #[test]
@@ -189,6 +193,9 @@ mod tests {
         let (mut a, b) = pair();
         a.write_all(&3u32.to_le_bytes()).unwrap();
         a.write_all(b"\xff\xff\xff").unwrap();
-        assert!(matches!(b.receive::<String>(), Err(ChannelError::Malformed(_))));
+        assert!(matches!(
+            b.receive::<String>(),
+            Err(ChannelError::Malformed(_))
+        ));
     }
 }

@@ -28,7 +28,8 @@ pub(super) fn check(process: Pid, entries: &Entries) -> Option<Reason> {
             return veiled.then_some(Reason::DescriptorsUnreadable);
         }
     };
-    held.iter().find_map(|descriptor| leads_outside(process, descriptor, entries))
+    held.iter()
+        .find_map(|descriptor| leads_outside(process, descriptor, entries))
 }
 
 /// What the person's own standard descriptors are: the client has them.
@@ -49,8 +50,7 @@ fn leads_outside(process: Pid, held: &Descriptor, entries: &Entries) -> Option<R
         DescriptorKind::Other => None,
         DescriptorKind::Device(number) => {
             let device = (rustix::fs::major(number), rustix::fs::minor(number));
-            let is_harmless =
-                HARMLESS.contains(&device) || PSEUDO_TERMINALS.contains(&device.0);
+            let is_harmless = HARMLESS.contains(&device) || PSEUDO_TERMINALS.contains(&device.0);
             (!is_harmless).then(|| Reason::Holds(format!("the device {}", shown())))
         }
         DescriptorKind::Directory => directory_outside(process, held, entries)
@@ -66,7 +66,8 @@ fn directory_outside(process: Pid, held: &Descriptor, entries: &Entries) -> bool
     if entries.init().is_none() {
         return false;
     }
-    let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", held.number)) else {
+    let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", held.number))
+    else {
         return false;
     };
     let Some(mount) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")) else {
@@ -76,7 +77,9 @@ fn directory_outside(process: Pid, held: &Descriptor, entries: &Entries) -> bool
         return false;
     };
     let mount = mount.trim();
-    !mounts.lines().any(|line| line.split(' ').next() == Some(mount))
+    !mounts
+        .lines()
+        .any(|line| line.split(' ').next() == Some(mount))
 }
 
 /// A socket made in another network namespace than the pen's. The kernel tells
@@ -86,12 +89,19 @@ fn socket_outside(process: Pid, number: i32, entries: &Entries) -> bool {
     let Some(expectation) = entries.expectation.as_ref().filter(|e| e.network_isolated) else {
         return false;
     };
-    let Ok(pidfd) = pidfd_open(process.into(), PidfdFlags::empty()) else { return false };
-    let Ok(socket) = pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) else { return false };
+    let Ok(pidfd) = pidfd_open(process.into(), PidfdFlags::empty()) else {
+        return false;
+    };
+    let Ok(socket) = pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) else {
+        return false;
+    };
     match sys::socket_net_namespace(socket.as_fd()) {
         Ok(namespace) => {
             use std::os::unix::fs::MetadataExt;
-            let found = std::fs::File::from(namespace).metadata().map(|m| m.ino()).ok();
+            let found = std::fs::File::from(namespace)
+                .metadata()
+                .map(|m| m.ino())
+                .ok();
             found == Some(expectation.host.network.0)
         }
         Err(e) => e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()),

@@ -29,23 +29,25 @@ impl LayerLog {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let tail = Arc::new(Mutex::new(Vec::new()));
         let kept = tail.clone();
-        std::thread::Builder::new().name("layer-log".into()).spawn(move || {
-            let mut reader = File::from(reader);
-            let mut on_disk = 0;
-            let mut chunk = [0; 4096];
-            // Ends when the last writer does; reads on when the file is full,
-            // so that no writer ever blocks.
-            while let Ok(read @ 1..) = reader.read(&mut chunk) {
-                let text = &chunk[..read];
-                if on_disk + read <= MOST_ON_DISK && file.write_all(text).is_ok() {
-                    on_disk += read;
+        std::thread::Builder::new()
+            .name("layer-log".into())
+            .spawn(move || {
+                let mut reader = File::from(reader);
+                let mut on_disk = 0;
+                let mut chunk = [0; 4096];
+                // Ends when the last writer does; reads on when the file is full,
+                // so that no writer ever blocks.
+                while let Ok(read @ 1..) = reader.read(&mut chunk) {
+                    let text = &chunk[..read];
+                    if on_disk + read <= MOST_ON_DISK && file.write_all(text).is_ok() {
+                        on_disk += read;
+                    }
+                    let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                    tail.extend_from_slice(text);
+                    let excess = tail.len().saturating_sub(MOST_SHOWN);
+                    tail.drain(..excess);
                 }
-                let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                tail.extend_from_slice(text);
-                let excess = tail.len().saturating_sub(MOST_SHOWN);
-                tail.drain(..excess);
-            }
-        })?;
+            })?;
         Ok(Self { writer, tail })
     }
 

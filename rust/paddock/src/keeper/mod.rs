@@ -48,9 +48,19 @@ enum Event {
     /// Somebody at the gate says it is a warden.
     Knock(Knock),
     /// Somebody at the gate was sent away.
-    Refused { caller: Option<ProcessId>, why: String },
-    FromWarden { layer: Layer, message: ToKeeper, descriptors: Vec<OwnedFd> },
-    WardenLost { layer: Layer, why: String },
+    Refused {
+        caller: Option<ProcessId>,
+        why: String,
+    },
+    FromWarden {
+        layer: Layer,
+        message: ToKeeper,
+        descriptors: Vec<OwnedFd>,
+    },
+    WardenLost {
+        layer: Layer,
+        why: String,
+    },
     /// A pass found a task that is not confirmed to be confined.
     Violation(Box<Report>),
     Signal(i32),
@@ -94,7 +104,10 @@ impl Keeper<'_> {
     fn live(&mut self) -> Result<u8, Error> {
         let canaries = canaries::Canaries::plant(self.plan)?;
         gatehouse::open(&self.plan.paths.gate(), self.sender.clone()).map_err(|e| {
-            Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
+            Error::DirectoryUnusable {
+                path: self.plan.paths.gate(),
+                reason: e.to_string(),
+            }
         })?;
         control::open(self)?;
 
@@ -118,7 +131,11 @@ impl Keeper<'_> {
             match self.next_event(None)? {
                 Some(Event::FromWarden {
                     layer: Layer::Client,
-                    message: ToKeeper::Ended { label: ChildLabel::Agent, status },
+                    message:
+                        ToKeeper::Ended {
+                            label: ChildLabel::Agent,
+                            status,
+                        },
                     ..
                 }) => return Ok(status),
                 Some(event) => self.handle(event)?,
@@ -133,7 +150,10 @@ impl Keeper<'_> {
             Event::Violation(report) => self.on_violation(&report)?,
             Event::Signal(signal) => self.on_signal(signal)?,
             Event::StopRequested => {
-                return Err(Error::Stopped { by: "paddock stop".into(), status: 143 });
+                return Err(Error::Stopped {
+                    by: "paddock stop".into(),
+                    status: 143,
+                });
             }
             Event::Knock(knock) => self.send_away(&knock, "its layer has a warden already"),
             Event::Refused { caller, why } => self.note_refusal(caller, &why),
@@ -148,12 +168,29 @@ impl Keeper<'_> {
 
     fn on_message(&mut self, layer: Layer, message: ToKeeper) -> Result<(), Error> {
         match (layer, message) {
-            (Layer::Client, ToKeeper::Suspended { label: ChildLabel::Agent }) => self.suspend(),
-            (Layer::Pen, ToKeeper::Ended { label: ChildLabel::Server | ChildLabel::Client, status }) => {
+            (
+                Layer::Client,
+                ToKeeper::Suspended {
+                    label: ChildLabel::Agent,
+                },
+            ) => self.suspend(),
+            (
+                Layer::Pen,
+                ToKeeper::Ended {
+                    label: ChildLabel::Server | ChildLabel::Client,
+                    status,
+                },
+            ) => {
                 let what = format!("a supervisor in the pen ended (status {})", status.code());
                 Err(Error::Unconfined { what })
             }
-            (Layer::Server, ToKeeper::Ended { label: ChildLabel::Agent, status }) => {
+            (
+                Layer::Server,
+                ToKeeper::Ended {
+                    label: ChildLabel::Agent,
+                    status,
+                },
+            ) => {
                 let details = json!({ "half": "server", "status": status.code() });
                 self.ledger.add("agent-ended", details);
                 if self.client_still_waits() {
@@ -170,16 +207,37 @@ impl Keeper<'_> {
                 ));
                 Ok(())
             }
-            (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
+            (
+                layer,
+                ToKeeper::Started {
+                    label: ChildLabel::Agent,
+                    ..
+                },
+            ) => {
                 if layer == Layer::Client {
                     self.client = self.agent_of(Layer::Client);
                 }
                 self.ledger.add("agent-started", json!({ "half": layer }));
                 Ok(())
             }
-            (layer, ToKeeper::StartFailed { label: ChildLabel::Agent, error, not_found }) => {
-                let half = if layer == Layer::Server { "server" } else { "client" };
-                Err(Error::StartAgent { half, reason: error + &self.log.tail(), not_found })
+            (
+                layer,
+                ToKeeper::StartFailed {
+                    label: ChildLabel::Agent,
+                    error,
+                    not_found,
+                },
+            ) => {
+                let half = if layer == Layer::Server {
+                    "server"
+                } else {
+                    "client"
+                };
+                Err(Error::StartAgent {
+                    half,
+                    reason: error + &self.log.tail(),
+                    not_found,
+                })
             }
             _ => Ok(()),
         }
@@ -189,7 +247,10 @@ impl Keeper<'_> {
     /// paddock, before any program of the agent's.
     fn client_still_waits(&self) -> bool {
         self.client.is_none_or(|client| {
-            confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")
+            confine::proc::command_line(client)
+                .split(|b| *b == 0)
+                .nth(1)
+                == Some(b"await")
         })
     }
 
@@ -202,7 +263,10 @@ impl Keeper<'_> {
 
     fn on_violation(&mut self, report: &Report) -> Result<(), Error> {
         let what = watch::describe_failure(report);
-        self.ledger.add("violation", json!({ "what": what, "report": control::report_json(report) }));
+        self.ledger.add(
+            "violation",
+            json!({ "what": what, "report": control::report_json(report) }),
+        );
         match self.plan.on_violation {
             OnViolation::Stop => Err(Error::Unconfined { what }),
             OnViolation::Warn => {
@@ -215,22 +279,37 @@ impl Keeper<'_> {
     /// A pass over everything before the client's end is believed.
     fn last_look(&mut self) -> Result<(), Error> {
         let Some(report) = self.watch.as_ref().and_then(watch::Watch::look_now) else {
-            return Err(Error::Unconfined { what: "the last pass did not finish".into() });
+            return Err(Error::Unconfined {
+                what: "the last pass did not finish".into(),
+            });
         };
-        if report.holds() { Ok(()) } else { self.on_violation(&report) }
+        if report.holds() {
+            Ok(())
+        } else {
+            self.on_violation(&report)
+        }
     }
 
     /// Lets the client's nono write what is left, restore the terminal and end.
     fn say_farewell(&mut self, ended: ChildStatus) {
         self.end_watch();
         if let Some(warden) = self.roster.warden(Layer::Client) {
-            let _ = warden.channel.send(&ToWarden::Exit { status: ended.code() }, &[]);
+            let _ = warden.channel.send(
+                &ToWarden::Exit {
+                    status: ended.code(),
+                },
+                &[],
+            );
         }
         let deadline = std::time::Instant::now() + FAREWELL;
         while let Ok(Some(event)) = self.next_event(Some(deadline)) {
             if let Event::FromWarden {
                 layer: Layer::Pen,
-                message: ToKeeper::Ended { label: ChildLabel::Client, .. },
+                message:
+                    ToKeeper::Ended {
+                        label: ChildLabel::Client,
+                        ..
+                    },
                 ..
             } = event
             {
@@ -240,7 +319,10 @@ impl Keeper<'_> {
     }
 
     fn end_watch(&mut self) {
-        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        *self
+            .shared_watch
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = None;
         self.watch = None;
     }
 
@@ -278,7 +360,10 @@ impl Keeper<'_> {
     fn next_event(&mut self, deadline: Option<std::time::Instant>) -> Result<Option<Event>, Error> {
         use std::sync::mpsc::RecvTimeoutError;
         let received = match deadline {
-            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            None => self
+                .events
+                .recv()
+                .map_err(|_| RecvTimeoutError::Disconnected),
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(std::time::Instant::now());
                 self.events.recv_timeout(left)
@@ -287,14 +372,15 @@ impl Keeper<'_> {
         match received {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => {
-                Err(Error::Unconfined { what: "the keeper's own threads are gone".into() })
-            }
+            Err(RecvTimeoutError::Disconnected) => Err(Error::Unconfined {
+                what: "the keeper's own threads are gone".into(),
+            }),
         }
     }
 
     fn note_refusal(&self, caller: Option<ProcessId>, why: &str) {
-        self.ledger.add_from_outside("gate-refused", json!({ "caller": caller, "why": why }));
+        self.ledger
+            .add_from_outside("gate-refused", json!({ "caller": caller, "why": why }));
     }
 
     fn send_away(&self, knock: &Knock, why: &str) {
@@ -319,8 +405,10 @@ impl<'a> Keeper<'a> {
             .map_err(unusable)?
             .ok_or_else(|| unusable(std::io::Error::other("another keeper has this launch")))?;
         let pid = confine::Pid::of_self();
-        let keeper =
-            ProcessId { pid, start: confine::proc::start_time(pid).map_err(unusable)? };
+        let keeper = ProcessId {
+            pid,
+            start: confine::proc::start_time(pid).map_err(unusable)?,
+        };
         let record = Record::new(
             plan.id.clone(),
             plan.agent.file.name.clone(),

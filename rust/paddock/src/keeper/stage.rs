@@ -26,8 +26,12 @@ impl Stage {
         private_directory(&directories.data)?;
         private_directory(&directories.data.join("homes"))?;
         private_directory(&directories.data.join("homes").join(&plan.agent.file.name))?;
-        private_directory(&plan.server.home)?;
-        private_directory(&plan.client.home)?;
+        for half in [&plan.server, &plan.client] {
+            private_directory(&half.home)?;
+            for directory in &half.directories {
+                private_directory(directory)?;
+            }
+        }
 
         let paths = &plan.paths;
         let stage = Self {
@@ -76,7 +80,10 @@ fn make(path: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)
         .create(path)
-        .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
+        .map_err(|e| Error::DirectoryUnusable {
+            path: path.to_owned(),
+            reason: e.to_string(),
+        })
 }
 
 /// Writes a file that was not there.
@@ -87,7 +94,10 @@ pub(super) fn write_new(path: &Path, text: &[u8]) -> Result<(), Error> {
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(text))
-        .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
+        .map_err(|e| Error::DirectoryUnusable {
+            path: path.to_owned(),
+            reason: e.to_string(),
+        })
 }
 
 /// Removes a tree that an agent may have left in any state. The standard

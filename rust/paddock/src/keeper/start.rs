@@ -24,14 +24,20 @@ const LAYER_LIMIT: Duration = Duration::from_secs(20);
 impl Keeper<'_> {
     /// The veil and in it the pen's nono; without a veil the pen's nono alone.
     pub(super) fn start_outermost(&mut self) -> Result<(), Error> {
-        let layer = if self.plan.tier.has_veil() { "veil" } else { "pen" };
+        let layer = if self.plan.tier.has_veil() {
+            "veil"
+        } else {
+            "pen"
+        };
         let failed = |keeper: &Self, e: std::io::Error| keeper.layer_failed(layer, &e.to_string());
         let status = if self.plan.tier.has_veil() {
             Some(spawn::StatusPipe::open().map_err(|e| failed(self, e))?)
         } else {
             None
         };
-        let argv = self.plan.outermost_argv(status.as_ref().map(spawn::StatusPipe::number));
+        let argv = self
+            .plan
+            .outermost_argv(status.as_ref().map(spawn::StatusPipe::number));
         let log = self.log.descriptor().map_err(|e| failed(self, e))?;
         let started = spawn::start_layer(
             &argv,
@@ -43,9 +49,14 @@ impl Keeper<'_> {
         match status {
             Some(status) => {
                 self.roster.edit().veil = vec![started];
-                let first = status.first_process(LAYER_LIMIT).map_err(|_| self.veil_failed())?;
+                let first = status
+                    .first_process(LAYER_LIMIT)
+                    .map_err(|_| self.veil_failed())?;
                 let start = confine::proc::start_time(first).map_err(|e| failed(self, e))?;
-                self.roster.edit().veil.push(ProcessId { pid: first, start });
+                self.roster
+                    .edit()
+                    .veil
+                    .push(ProcessId { pid: first, start });
             }
             None => {
                 self.roster.edit().supervisors.insert(Layer::Pen, started);
@@ -66,19 +77,31 @@ impl Keeper<'_> {
         self.admit(knock, place)?;
         // A process outside the pen, as numbered inside: the first of the veil,
         // else the keeper itself.
-        let target = if self.plan.tier.has_veil() { Pid::new(1) } else { Some(Pid::of_self()) };
+        let target = if self.plan.tier.has_veil() {
+            Pid::new(1)
+        } else {
+            Some(Pid::of_self())
+        };
         self.prove(Layer::Pen, canaries, target)
     }
 
     /// The guard accepts on a socket in the pen's network.
     pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
         let policy = egress_guard::policy(&self.plan.hosts, &self.plan.exceptions)?;
-        self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])?;
+        self.tell(
+            Layer::Pen,
+            &ToWarden::Listen {
+                port: self.plan.ports.guard,
+            },
+            &[],
+        )?;
         let listener = loop {
             match self.wait_for_message("pen")? {
                 (Layer::Pen, ToKeeper::Listening, mut descriptors) => break descriptors.pop(),
                 (Layer::Pen, ToKeeper::ListenFailed { error }, _) => {
-                    return Err(self.layer_failed("pen", &format!("no port for the guard: {error}")));
+                    return Err(
+                        self.layer_failed("pen", &format!("no port for the guard: {error}"))
+                    );
                 }
                 _ => {}
             }
@@ -143,23 +166,44 @@ impl Keeper<'_> {
             let ready = knocks.iter().position(|knock| {
                 target.is_some() && id_of(&started, label_of(knock.layer)).is_some()
             });
-            let Some(knock) = ready.map(|at| knocks.remove(at)) else { continue };
+            let Some(knock) = ready.map(|at| knocks.remove(at)) else {
+                continue;
+            };
             let layer = knock.layer;
-            let Some(innermost) = id_of(&started, label_of(layer)) else { continue };
+            let Some(innermost) = id_of(&started, label_of(layer)) else {
+                continue;
+            };
             // One that is not the warden leaves the place to the one that is.
-            if self.try_admit(knock, Place::SupervisorAs { parent: pen, innermost })? {
+            if self.try_admit(
+                knock,
+                Place::SupervisorAs {
+                    parent: pen,
+                    innermost,
+                },
+            )? {
                 self.prove(layer, canaries, target)?;
                 to_prove.retain(|l| *l != layer);
             }
         }
         let kill = rustix::process::Signal::KILL.as_raw();
-        self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])?;
+        self.tell(
+            Layer::Pen,
+            &ToWarden::Signal {
+                label: ChildLabel::Canary,
+                signal: kill,
+            },
+            &[],
+        )?;
         let deadline = Instant::now() + LAYER_LIMIT;
         loop {
             match self.start_event(deadline, "pen")? {
                 Event::FromWarden {
                     layer: Layer::Pen,
-                    message: ToKeeper::Ended { label: ChildLabel::Canary, .. },
+                    message:
+                        ToKeeper::Ended {
+                            label: ChildLabel::Canary,
+                            ..
+                        },
                     ..
                 } => return self.keep_record(),
                 other => self.handle_at_start(other)?,
@@ -172,24 +216,38 @@ impl Keeper<'_> {
     pub(super) fn start_watch(&mut self) -> Result<(), Error> {
         let tier = self.plan.tier;
         let entries = self.roster.entries();
-        let expectation =
-            verifier::expectation(&entries, &self.roster, tier.isolates_network(), tier.has_veil())
-                .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
-        self.record.network_namespace =
-            tier.isolates_network().then_some(expectation.inside.network.0);
+        let expectation = verifier::expectation(
+            &entries,
+            &self.roster,
+            tier.isolates_network(),
+            tier.has_veil(),
+        )
+        .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
+        self.record.network_namespace = tier
+            .isolates_network()
+            .then_some(expectation.inside.network.0);
         self.roster.edit().expectation = Some(expectation);
-        let watch = watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())
-            .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
+        let watch = watch::Watch::start(
+            self.roster.clone(),
+            self.ledger.clone(),
+            self.sender.clone(),
+        )
+        .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
         let report = watch
             .look_now()
             .ok_or_else(|| self.layer_failed("pen", "the first pass did not finish"))?;
-        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            Some(watch.handle());
+        *self
+            .shared_watch
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(watch.handle());
         self.watch = Some(watch);
         if !report.holds() {
-            return Err(Error::Unconfined { what: watch::describe_failure(&report) });
+            return Err(Error::Unconfined {
+                what: watch::describe_failure(&report),
+            });
         }
-        self.ledger.add("verified", json!({ "tasks": report.tasks.len() }));
+        self.ledger
+            .add("verified", json!({ "tasks": report.tasks.len() }));
         self.notices.verified(self.plan, report.tasks.len());
         self.set_phase(Phase::Running)
     }
@@ -201,7 +259,10 @@ impl Keeper<'_> {
         let paddock = self.plan.programs.paddock.path.clone();
         let mut waiting: Vec<std::ffi::OsString> = vec![paddock.into(), "await".into()];
         waiting.extend(["--link".into(), self.plan.link.to_argument()]);
-        waiting.extend(["--patience".into(), self.plan.patience.as_secs().to_string().into()]);
+        waiting.extend([
+            "--patience".into(),
+            self.plan.patience.as_secs().to_string().into(),
+        ]);
         waiting.push("--".into());
         client.argv.splice(0..0, waiting);
         self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
@@ -250,7 +311,10 @@ impl Keeper<'_> {
         if self.try_admit(knock, place)? {
             return Ok(());
         }
-        let what = format!("its warden at the gate is not the one that was started{}", self.log.tail());
+        let what = format!(
+            "its warden at the gate is not the one that was started{}",
+            self.log.tail()
+        );
         Err(Error::SelfTest { layer, what })
     }
 
@@ -263,30 +327,51 @@ impl Keeper<'_> {
                 return Ok(false);
             }
         };
-        let Knock { process, channel, admit, .. } = knock;
+        let Knock {
+            process,
+            channel,
+            admit,
+            ..
+        } = knock;
         let warden = Arc::new(Warden::new(layer, process.id(), channel));
         {
             let mut entries = self.roster.edit();
             entries.supervisors.insert(layer, supervisor);
             entries.wardens.insert(layer, warden.clone());
         }
-        self.ledger.add("warden", json!({ "layer": layer, "process": process.id() }));
-        admit.send(Some(warden)).map_err(|_| self.layer_failed(&layer.to_string(), "the gate is gone"))?;
+        self.ledger
+            .add("warden", json!({ "layer": layer, "process": process.id() }));
+        admit
+            .send(Some(warden))
+            .map_err(|_| self.layer_failed(&layer.to_string(), "the gate is gone"))?;
         Ok(true)
     }
 
     /// The self-test of one layer.
-    fn prove(&mut self, layer: Layer, canaries: &Canaries, target: Option<Pid>) -> Result<(), Error> {
+    fn prove(
+        &mut self,
+        layer: Layer,
+        canaries: &Canaries,
+        target: Option<Pid>,
+    ) -> Result<(), Error> {
         let attempts = canaries.for_layer(layer, target);
-        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone() }, &[])?;
+        self.tell(
+            layer,
+            &ToWarden::Prove {
+                attempts: attempts.clone(),
+            },
+            &[],
+        )?;
         let deadline = Instant::now() + LAYER_LIMIT;
         // Other messages may come first; they are needed later.
         let mut later = Vec::new();
         let outcomes = loop {
             match self.start_event(deadline, &layer.to_string())? {
-                Event::FromWarden { layer: from, message: ToKeeper::Proof { outcomes }, .. }
-                    if from == layer =>
-                {
+                Event::FromWarden {
+                    layer: from,
+                    message: ToKeeper::Proof { outcomes },
+                    ..
+                } if from == layer => {
                     break outcomes;
                 }
                 event @ (Event::Knock(_) | Event::FromWarden { .. }) => later.push(event),
@@ -318,7 +403,11 @@ impl Keeper<'_> {
         let deadline = Instant::now() + LAYER_LIMIT;
         loop {
             match self.start_event(deadline, layer)? {
-                Event::FromWarden { layer, message, descriptors } => {
+                Event::FromWarden {
+                    layer,
+                    message,
+                    descriptors,
+                } => {
                     return Ok((layer, message, descriptors));
                 }
                 other => self.handle_at_start(other)?,
@@ -350,12 +439,16 @@ impl Keeper<'_> {
     fn handle_at_start(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::FromWarden {
-                message: ToKeeper::StartFailed { label, error, .. }, ..
+                message: ToKeeper::StartFailed { label, error, .. },
+                ..
             } => Err(self.layer_failed(label_name(label), &error)),
             Event::FromWarden {
                 layer: Layer::Pen,
                 message:
-                    ToKeeper::Ended { label: label @ (ChildLabel::Server | ChildLabel::Client), status },
+                    ToKeeper::Ended {
+                        label: label @ (ChildLabel::Server | ChildLabel::Client),
+                        status,
+                    },
                 ..
             } => {
                 let reason = format!("nono ended (status {})", status.code());
@@ -376,8 +469,14 @@ impl Keeper<'_> {
         descriptors: &[std::os::fd::BorrowedFd<'_>],
     ) -> Result<(), Error> {
         let gone = |why: String| self.layer_failed(&layer.to_string(), &why);
-        let warden = self.roster.warden(layer).ok_or_else(|| gone("it has no warden".into()))?;
-        warden.channel.send(message, descriptors).map_err(|e| gone(e.to_string()))
+        let warden = self
+            .roster
+            .warden(layer)
+            .ok_or_else(|| gone("it has no warden".into()))?;
+        warden
+            .channel
+            .send(message, descriptors)
+            .map_err(|e| gone(e.to_string()))
     }
 
     fn layer_failed(&self, layer: &str, reason: &str) -> Error {
@@ -390,13 +489,19 @@ impl Keeper<'_> {
         };
         // What the layer wrote may be on its way still.
         std::thread::sleep(Duration::from_millis(20));
-        Error::LayerStart { layer, reason: reason.to_owned(), log: self.log.tail() }
+        Error::LayerStart {
+            layer,
+            reason: reason.to_owned(),
+            log: self.log.tail(),
+        }
     }
 
     /// bubblewrap could not make the veil: say which setting forbids it.
     fn veil_failed(&self) -> Error {
         let failure = self.layer_failed("veil", "bubblewrap ended");
-        let Error::LayerStart { log, .. } = &failure else { return failure };
+        let Error::LayerStart { log, .. } = &failure else {
+            return failure;
+        };
         match forbidding_setting(log) {
             Some(setting) => Error::NoNamespaces {
                 tier: "sealed",
@@ -412,13 +517,22 @@ impl Keeper<'_> {
         let entries = self.roster.entries();
         let mut parts = Vec::new();
         for (name, process) in ["veil", "veil-init"].iter().zip(&entries.veil) {
-            parts.push(Part { name: (*name).to_owned(), process: *process });
+            parts.push(Part {
+                name: (*name).to_owned(),
+                process: *process,
+            });
         }
         for (layer, process) in &entries.supervisors {
-            parts.push(Part { name: format!("{layer}-supervisor"), process: *process });
+            parts.push(Part {
+                name: format!("{layer}-supervisor"),
+                process: *process,
+            });
         }
         for (layer, warden) in &entries.wardens {
-            parts.push(Part { name: format!("{layer}-warden"), process: warden.process });
+            parts.push(Part {
+                name: format!("{layer}-warden"),
+                process: warden.process,
+            });
         }
         parts.sort_by(|a, b| a.process.pid.cmp(&b.process.pid));
         self.record.parts = parts;
@@ -436,11 +550,18 @@ fn own_stdio() -> std::io::Result<[OwnedFd; 3]> {
 }
 
 fn id_of(started: &[(ChildLabel, Pid)], label: ChildLabel) -> Option<Pid> {
-    started.iter().find(|(l, _)| *l == label).map(|(_, pid)| *pid)
+    started
+        .iter()
+        .find(|(l, _)| *l == label)
+        .map(|(_, pid)| *pid)
 }
 
 fn label_of(layer: Layer) -> ChildLabel {
-    if layer == Layer::Client { ChildLabel::Client } else { ChildLabel::Server }
+    if layer == Layer::Client {
+        ChildLabel::Client
+    } else {
+        ChildLabel::Server
+    }
 }
 
 fn label_name(label: ChildLabel) -> &'static str {
@@ -456,7 +577,12 @@ fn label_name(label: ChildLabel) -> &'static str {
 /// that is what the log says (`user_namespaces(7)`, and two that distributions
 /// add).
 fn forbidding_setting(log: &str) -> Option<String> {
-    let about_namespaces = ["namespace", "Operation not permitted", "No space left", "uid map"];
+    let about_namespaces = [
+        "namespace",
+        "Operation not permitted",
+        "No space left",
+        "uid map",
+    ];
     if !about_namespaces.iter().any(|words| log.contains(words)) {
         return None;
     }
@@ -464,8 +590,16 @@ fn forbidding_setting(log: &str) -> Option<String> {
         std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
     };
     let settings = [
-        ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
-        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        (
+            "/proc/sys/user/max_user_namespaces",
+            "0",
+            "sysctl user.max_user_namespaces=10000",
+        ),
+        (
+            "/proc/sys/kernel/unprivileged_userns_clone",
+            "0",
+            "sysctl kernel.unprivileged_userns_clone=1",
+        ),
         (
             "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
             "1",
@@ -474,7 +608,10 @@ fn forbidding_setting(log: &str) -> Option<String> {
     ];
     let found = settings.iter().find(|(file, value, _)| is(file, value));
     Some(found.map_or_else(
-        || "the host (a container, perhaps) refuses user namespaces; allow them for this user".into(),
+        || {
+            "the host (a container, perhaps) refuses user namespaces; allow them for this user"
+                .into()
+        },
         |(file, value, change)| format!("{file} is {value}; allow it with: {change}"),
     ))
 }

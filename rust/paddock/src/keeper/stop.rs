@@ -52,7 +52,10 @@ fn end_until_empty(roster: &Roster, deadline: Instant, may_end: impl Fn(ProcessI
     let mut empty_rounds = 0;
     while empty_rounds < 2 && Instant::now() < deadline {
         reap_children();
-        let victims: Vec<ProcessId> = members(roster).into_iter().filter(|p| may_end(*p)).collect();
+        let victims: Vec<ProcessId> = members(roster)
+            .into_iter()
+            .filter(|p| may_end(*p))
+            .collect();
         if victims.is_empty() {
             empty_rounds += 1;
             continue;
@@ -89,17 +92,24 @@ pub(super) fn descendants(root: Pid) -> Vec<ProcessId> {
     let mut buffer = Vec::new();
     while let Some(process) = pending.pop() {
         for task in tasks_of(process).unwrap_or_default() {
-            let Ok(files) = TaskFiles::open(process, task) else { continue };
+            let Ok(files) = TaskFiles::open(process, task) else {
+                continue;
+            };
             for child in files.children(&mut buffer).unwrap_or_default() {
                 if seen.insert(child) {
                     pending.push(child);
                 }
             }
-            let is_alive = files.status(&mut buffer).is_ok_and(|s| s.state != State::Dead);
+            let is_alive = files
+                .status(&mut buffer)
+                .is_ok_and(|s| s.state != State::Dead);
             if is_alive && process != root && !found.iter().any(|p: &ProcessId| p.pid == process) {
                 // A thread's start time is its own; the process has its leader's.
                 if let Ok(start) = confine::proc::start_time(process) {
-                    found.push(ProcessId { pid: process, start });
+                    found.push(ProcessId {
+                        pid: process,
+                        start,
+                    });
                 }
             }
         }
@@ -108,11 +118,16 @@ pub(super) fn descendants(root: Pid) -> Vec<ProcessId> {
 }
 
 fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
-    let Some(warden) = entries.wardens.get(&Layer::Pen) else { return Vec::new() };
+    let Some(warden) = entries.wardens.get(&Layer::Pen) else {
+        return Vec::new();
+    };
     let tasks = user_tasks(Path::new("/proc"), roster.uid).unwrap_or_default();
     let mut found = Vec::new();
     for chunk in tasks.chunks(4096) {
-        let answers = warden.ask(chunk.to_vec()).wait(WITNESS_LIMIT).unwrap_or_default();
+        let answers = warden
+            .ask(chunk.to_vec())
+            .wait(WITNESS_LIMIT)
+            .unwrap_or_default();
         for (task, answer) in chunk.iter().zip(answers) {
             if answer == Testimony::Inside
                 && let Some(process) = process_of(*task)
@@ -126,9 +141,14 @@ fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
 
 fn process_of(task: Pid) -> Option<ProcessId> {
     let mut buffer = Vec::new();
-    let status = TaskFiles::open(task, task).and_then(|f| f.status(&mut buffer)).ok()?;
+    let status = TaskFiles::open(task, task)
+        .and_then(|f| f.status(&mut buffer))
+        .ok()?;
     let start = confine::proc::start_time(status.tgid).ok()?;
-    (status.state != State::Dead).then_some(ProcessId { pid: status.tgid, start })
+    (status.state != State::Dead).then_some(ProcessId {
+        pid: status.tgid,
+        start,
+    })
 }
 
 /// Reaps every child that has ended, and tells how many.
@@ -177,9 +197,9 @@ pub(crate) fn members_left(record: &crate::state::Record) -> Vec<ProcessId> {
         false
     };
     let in_network = |pid: Pid| {
-        record.network_namespace.is_some_and(|wanted| {
-            Namespaces::of(pid).is_ok_and(|found| found.network.0 == wanted)
-        })
+        record
+            .network_namespace
+            .is_some_and(|wanted| Namespaces::of(pid).is_ok_and(|found| found.network.0 == wanted))
     };
     let mut left: Vec<ProcessId> = all
         .iter()

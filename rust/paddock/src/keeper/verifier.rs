@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use confine::evidence::ProgramCheck;
 use confine::proc::{
     Namespaces, State, Status, TaskFiles, command_line, executable, is_gone, tasks_of, user_tasks,
 };
 use confine::verdict::judge;
 use confine::witness::Testimony;
-use confine::evidence::ProgramCheck;
 use confine::{Evidence, Expectation, Layer, Pid, ProcessId, Reason, Role, Verdict};
 
 use super::descriptors;
@@ -77,7 +77,11 @@ impl TaskReport {
                 *byte = b' ';
             }
         }
-        if line.is_empty() { self.name.clone() } else { line }
+        if line.is_empty() {
+            self.name.clone()
+        } else {
+            line
+        }
     }
 }
 
@@ -107,7 +111,11 @@ struct Sighting {
 
 impl Verifier {
     pub(super) fn new(roster: Arc<Roster>) -> Self {
-        Self { roster, known: HashMap::new(), buffer: Vec::new() }
+        Self {
+            roster,
+            known: HashMap::new(),
+            buffer: Vec::new(),
+        }
     }
 
     /// Makes one pass.
@@ -131,19 +139,23 @@ impl Verifier {
         self.known.retain(|_, known| known.seen == round);
 
         let testimonies = ask_all(&sightings, &entries);
-        let members: HashMap<Pid, Option<Layer>> =
-            sightings.iter().map(|s| (s.status.task, s.role.layer())).collect();
+        let members: HashMap<Pid, Option<Layer>> = sightings
+            .iter()
+            .map(|s| (s.status.task, s.role.layer()))
+            .collect();
         let mut tasks = Vec::with_capacity(sightings.len());
         for sighting in sightings {
             let testimony = testimonies.get(&sighting.status.task).copied();
-            if let Some(report) =
-                self.judge_one(sighting, testimony, &members, &entries, depth)
-            {
+            if let Some(report) = self.judge_one(sighting, testimony, &members, &entries, depth) {
                 tasks.push(report);
             }
         }
         tasks.append(&mut hidden_unclear);
-        Ok(Report { tasks, took: started.elapsed(), depth_everything: depth == Depth::Everything })
+        Ok(Report {
+            tasks,
+            took: started.elapsed(),
+            depth_everything: depth == Depth::Everything,
+        })
     }
 
     /// All living tasks that descend from the keeper, with their roles.
@@ -165,7 +177,14 @@ impl Verifier {
             if !visited.insert(process) {
                 continue;
             }
-            self.sight_process(process, parent_role, entries, round, &mut sightings, &mut pending)?;
+            self.sight_process(
+                process,
+                parent_role,
+                entries,
+                round,
+                &mut sightings,
+                &mut pending,
+            )?;
         }
         Ok(sightings)
     }
@@ -203,7 +222,12 @@ impl Verifier {
             let role = role.unwrap_or(Role::Stray);
             pending.extend(children.into_iter().map(|child| (child, Some(role))));
             if status.state != State::Dead {
-                sightings.push(Sighting { process, role, status, task: id });
+                sightings.push(Sighting {
+                    process,
+                    role,
+                    status,
+                    task: id,
+                });
             }
         }
         Ok(())
@@ -226,7 +250,9 @@ impl Verifier {
                 };
                 self.known.insert(task, fresh);
             }
-            let Some(known) = self.known.get_mut(&task) else { break };
+            let Some(known) = self.known.get_mut(&task) else {
+                break;
+            };
             let read = known
                 .files
                 .status(&mut self.buffer)
@@ -244,7 +270,9 @@ impl Verifier {
                 Err(e) => return Err(e),
             }
         }
-        Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
+        Err(io::Error::from_raw_os_error(
+            rustix::io::Errno::SRCH.raw_os_error(),
+        ))
     }
 
     fn judge_one(
@@ -255,7 +283,12 @@ impl Verifier {
         entries: &Entries,
         depth: Depth,
     ) -> Option<TaskReport> {
-        let Sighting { process, role, status, task } = sighting;
+        let Sighting {
+            process,
+            role,
+            status,
+            task,
+        } = sighting;
         let known = self.known.get_mut(&task.pid)?;
         let dumpable = match (testimony, role) {
             (Some(Testimony::Inside), _) => true,
@@ -268,9 +301,9 @@ impl Verifier {
             known.namespaces = Namespaces::of(process).ok();
             known.program = self.roster.check_program(process, role);
         }
-        let tracer_is_inside = status
-            .tracer
-            .is_some_and(|tracer| role.layer().is_some() && members.get(&tracer) == Some(&role.layer()));
+        let tracer_is_inside = status.tracer.is_some_and(|tracer| {
+            role.layer().is_some() && members.get(&tracer) == Some(&role.layer())
+        });
         let evidence = Evidence {
             task,
             process,
@@ -303,7 +336,13 @@ impl Verifier {
                 Verdict::Unconfined(vec![reason])
             };
         }
-        Some(TaskReport { task, process, role, verdict, name: evidence.status.name })
+        Some(TaskReport {
+            task,
+            process,
+            role,
+            verdict,
+            name: evidence.status.name,
+        })
     }
 
     /// Whether a witness knows of a task that the walk has not seen.
@@ -320,8 +359,11 @@ impl Verifier {
         entries: &Entries,
     ) -> Vec<TaskReport> {
         let seen = innermost_ids(sightings);
-        let unseen: HashSet<Pid> =
-            inside.iter().map(|(_, task)| *task).filter(|task| !seen.contains(task)).collect();
+        let unseen: HashSet<Pid> = inside
+            .iter()
+            .map(|(_, task)| *task)
+            .filter(|task| !seen.contains(task))
+            .collect();
         if unseen.is_empty() {
             return Vec::new();
         }
@@ -330,8 +372,12 @@ impl Verifier {
         let mut buffer = Vec::new();
         let mut found = Vec::new();
         for task in user_tasks(Path::new("/proc"), self.roster.uid).unwrap_or_default() {
-            let Ok(files) = TaskFiles::open(task, task) else { continue };
-            let Ok(status) = files.status(&mut buffer) else { continue };
+            let Ok(files) = TaskFiles::open(task, task) else {
+                continue;
+            };
+            let Ok(status) = files.status(&mut buffer) else {
+                continue;
+            };
             let is_member = status.innermost_id().is_some_and(|id| unseen.contains(&id))
                 && (entries.init().is_none() || status.ids_by_namespace.len() > 1)
                 && !seen_on_host(sightings, task);
@@ -350,11 +396,16 @@ impl Verifier {
 }
 
 fn seen_on_host(sightings: &[Sighting], task: Pid) -> bool {
-    sightings.iter().any(|sighting| sighting.status.task == task)
+    sightings
+        .iter()
+        .any(|sighting| sighting.status.task == task)
 }
 
 fn innermost_ids(sightings: &[Sighting]) -> HashSet<Pid> {
-    sightings.iter().filter_map(|sighting| sighting.status.innermost_id()).collect()
+    sightings
+        .iter()
+        .filter_map(|sighting| sighting.status.innermost_id())
+        .collect()
 }
 
 fn has_ended(files: &TaskFiles, buffer: &mut Vec<u8>) -> bool {
@@ -369,7 +420,11 @@ fn role_of(id: ProcessId, parent: Option<Role>, entries: &Entries) -> Role {
     if entries.veil.contains(&id) {
         return Role::Veil;
     }
-    if let Some((layer, _)) = entries.supervisors.iter().find(|(_, process)| **process == id) {
+    if let Some((layer, _)) = entries
+        .supervisors
+        .iter()
+        .find(|(_, process)| **process == id)
+    {
         return Role::Supervisor(*layer);
     }
     if let Some(warden) = entries.wardens.values().find(|warden| warden.process == id) {
@@ -386,18 +441,25 @@ fn role_of(id: ProcessId, parent: Option<Role>, entries: &Entries) -> Role {
 fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony> {
     let mut questions: HashMap<Layer, Vec<(Pid, Pid)>> = HashMap::new();
     for sighting in sightings {
-        let Some(innermost) = sighting.status.innermost_id() else { continue };
+        let Some(innermost) = sighting.status.innermost_id() else {
+            continue;
+        };
         let witness = match sighting.role {
             Role::Agent(layer) => layer,
             Role::Supervisor(Layer::Server | Layer::Client) | Role::Stray => Layer::Pen,
             Role::Warden(Layer::Server | Layer::Client) => Layer::Pen,
             Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => continue,
         };
-        questions.entry(witness).or_default().push((sighting.status.task, innermost));
+        questions
+            .entry(witness)
+            .or_default()
+            .push((sighting.status.task, innermost));
     }
     let mut pending = Vec::new();
     for (layer, tasks) in &questions {
-        let Some(warden) = entries.wardens.get(layer) else { continue };
+        let Some(warden) = entries.wardens.get(layer) else {
+            continue;
+        };
         for chunk in tasks.chunks(MOST_IN_QUERY) {
             let asked = warden.ask(chunk.iter().map(|(_, innermost)| *innermost).collect());
             pending.push((chunk, asked));
@@ -424,10 +486,16 @@ fn everything_inside(entries: &Entries, uid: u32) -> Vec<(Layer, Pid)> {
     };
     let tasks = user_tasks(Path::new(&root), uid).unwrap_or_default();
     let ask = |warden: &Arc<Warden>| -> Vec<_> {
-        tasks.chunks(MOST_IN_QUERY).map(|c| (c.to_vec(), warden.ask(c.to_vec()))).collect()
+        tasks
+            .chunks(MOST_IN_QUERY)
+            .map(|c| (c.to_vec(), warden.ask(c.to_vec())))
+            .collect()
     };
-    let pending: Vec<_> =
-        entries.wardens.values().map(|warden| (warden.layer, ask(warden))).collect();
+    let pending: Vec<_> = entries
+        .wardens
+        .values()
+        .map(|warden| (warden.layer, ask(warden)))
+        .collect();
     let deadline = Instant::now() + TESTIMONY_LIMIT;
     let mut inside = Vec::new();
     for (layer, chunks) in pending {
@@ -497,5 +565,12 @@ pub(super) fn expectation(
         Err(_) if !network_isolated && !veiled => host,
         Err(e) => return Err(e),
     };
-    Ok(Expectation { uid: roster.uid, filters, inside, host, network_isolated, veiled })
+    Ok(Expectation {
+        uid: roster.uid,
+        filters,
+        inside,
+        host,
+        network_isolated,
+        veiled,
+    })
 }

@@ -6,21 +6,52 @@ use std::path::Path;
 
 /// The caller's variables that say how to speak and draw, and nothing else.
 const FROM_CALLER: [&str; 14] = [
-    "COLORTERM", "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES",
-    "LC_MONETARY", "LC_NUMERIC", "LC_TIME", "NO_COLOR", "TERM", "TZ", "USER",
+    "COLORTERM",
+    "LANG",
+    "LANGUAGE",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "NO_COLOR",
+    "TERM",
+    "TZ",
+    "USER",
 ];
 
 /// What nono sets in a sandbox for its proxy, to be passed on to the agent.
-pub(super) const FROM_PROXY: [&str; 5] =
-    ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "NODE_USE_ENV_PROXY"];
+pub(super) const FROM_PROXY: [&str; 5] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "NODE_USE_ENV_PROXY",
+];
 
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Prefixes that an agent file may not ask for: handles on the host, and what
 /// would change a layer.
 const NEVER: [&str; 16] = [
-    "BASH_ENV", "DBUS_", "DISPLAY", "DOCKER_", "GPG_", "HERDR_", "LD_", "NONO_", "PADDOCK_NONO",
-    "PADDOCK_BWRAP", "SSH_", "STY", "TMUX", "WAYLAND_", "XAUTHORITY", "XDG_",
+    "BASH_ENV",
+    "DBUS_",
+    "DISPLAY",
+    "DOCKER_",
+    "GPG_",
+    "HERDR_",
+    "LD_",
+    "NONO_",
+    "PADDOCK_NONO",
+    "PADDOCK_BWRAP",
+    "SSH_",
+    "STY",
+    "TMUX",
+    "WAYLAND_",
+    "XAUTHORITY",
+    "XDG_",
 ];
 
 /// Whether a variable may never reach an agent from its caller.
@@ -76,5 +107,7 @@ pub(super) fn from_caller<S: AsRef<OsStr>>(names: &[S]) -> Variables {
 }
 
 fn is_on_search_path(directory: &Path) -> bool {
-    SEARCH_PATH.split(':').any(|entry| Path::new(entry) == directory)
+    SEARCH_PATH
+        .split(':')
+        .any(|entry| Path::new(entry) == directory)
 }

@@ -15,7 +15,8 @@ use crate::error::Error;
 /// with an isolated network and with `io_uring` refused under mediation.
 const NONO_OLDEST: [u64; 3] = [0, 81, 0];
 const NONO_OLDEST_TEXT: &str = "0.81.0";
-const NONO_INSTALL: &str = "scripts/setup.sh installs it, or: cargo install nono-cli --version 0.81.0";
+const NONO_INSTALL: &str =
+    "scripts/setup.sh installs it, or: cargo install nono-cli --version 0.81.0";
 /// The first bubblewrap with every option that the veil uses.
 const BWRAP_OLDEST: [u64; 3] = [0, 8, 0];
 const BWRAP_OLDEST_TEXT: &str = "0.8.0";
@@ -59,10 +60,18 @@ impl Programs {
         // Each answers within milliseconds, but one after the other they are
         // a good part of what a launch takes.
         std::thread::scope(|scope| {
-            let bwrap = scope.spawn(|| with_veil.then(|| find_bwrap(config, directories)).transpose());
+            let bwrap = scope.spawn(|| {
+                with_veil
+                    .then(|| find_bwrap(config, directories))
+                    .transpose()
+            });
             let nono = find_nono(config, directories);
             let bwrap = bwrap.join().unwrap_or_else(|_| unreachable_join());
-            Ok(Self { paddock: find_self()?, nono: nono?, bwrap: bwrap? })
+            Ok(Self {
+                paddock: find_self()?,
+                nono: nono?,
+                bwrap: bwrap?,
+            })
         })
     }
 }
@@ -77,14 +86,21 @@ fn unreachable_join() -> Result<Option<Found>, Error> {
 
 /// Paddock itself, as the kernel runs it.
 pub(crate) fn find_self() -> Result<Found, Error> {
-    let bad = |path: PathBuf, reason: String| Error::BadProgram { program: "paddock", path, reason };
+    let bad = |path: PathBuf, reason: String| Error::BadProgram {
+        program: "paddock",
+        path,
+        reason,
+    };
     let path = std::fs::read_link("/proc/self/exe")
         .map_err(|e| bad(PathBuf::from("/proc/self/exe"), e.to_string()))?;
     let running = FileId::of_path(Path::new("/proc/self/exe"))
         .map_err(|e| bad(path.clone(), e.to_string()))?;
     // An upgrade removes the file under a running program ("(deleted)").
     if FileId::of_path(&path).ok() != Some(running) {
-        return Err(bad(path, "it was replaced while running; start it again".into()));
+        return Err(bad(
+            path,
+            "it was replaced while running; start it again".into(),
+        ));
     }
     Ok(Found {
         path,
@@ -96,17 +112,43 @@ pub(crate) fn find_self() -> Result<Found, Error> {
 
 /// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.
 pub(crate) fn find_nono(config: &Config, directories: &Directories) -> Result<Found, Error> {
-    let cached = directories.cache.join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
-    let (path, source) =
-        look("nono", config.programs.nono.as_deref(), "PADDOCK_NONO", Some(&cached), NONO_INSTALL)?;
-    with_version("nono", path, source, NONO_OLDEST, NONO_OLDEST_TEXT, NONO_INSTALL)
+    let cached = directories
+        .cache
+        .join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
+    let (path, source) = look(
+        "nono",
+        config.programs.nono.as_deref(),
+        "PADDOCK_NONO",
+        Some(&cached),
+        NONO_INSTALL,
+    )?;
+    with_version(
+        "nono",
+        path,
+        source,
+        NONO_OLDEST,
+        NONO_OLDEST_TEXT,
+        NONO_INSTALL,
+    )
 }
 
 /// bubblewrap, in the order: configuration, `PADDOCK_BWRAP`, `PATH`.
 pub(crate) fn find_bwrap(config: &Config, _: &Directories) -> Result<Found, Error> {
-    let (path, source) =
-        look("bwrap", config.programs.bwrap.as_deref(), "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
-    with_version("bwrap", path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL)
+    let (path, source) = look(
+        "bwrap",
+        config.programs.bwrap.as_deref(),
+        "PADDOCK_BWRAP",
+        None,
+        BWRAP_INSTALL,
+    )?;
+    with_version(
+        "bwrap",
+        path,
+        source,
+        BWRAP_OLDEST,
+        BWRAP_OLDEST_TEXT,
+        BWRAP_INSTALL,
+    )
 }
 
 /// A place that was named must have the program: looking on would run another
@@ -134,7 +176,11 @@ fn look(
     if let Some(path) = cached {
         looked.push_str(&format!(", {}", path.display()));
     }
-    Err(Error::MissingProgram { program: name, looked, install })
+    Err(Error::MissingProgram {
+        program: name,
+        looked,
+        install,
+    })
 }
 
 /// The first executable file called `name` on `PATH`; relative entries are
@@ -154,13 +200,22 @@ pub(crate) fn is_program(path: &Path) -> bool {
 
 /// The file at `path`, links resolved.
 pub(crate) fn found(program: &'static str, path: &Path, source: String) -> Result<Found, Error> {
-    let bad = |reason: String| Error::BadProgram { program, path: path.to_owned(), reason };
+    let bad = |reason: String| Error::BadProgram {
+        program,
+        path: path.to_owned(),
+        reason,
+    };
     let real = path.canonicalize().map_err(|e| bad(e.to_string()))?;
     if !is_program(&real) {
         return Err(bad("it is not an executable file".into()));
     }
     let file = FileId::of_path(&real).map_err(|e| bad(e.to_string()))?;
-    Ok(Found { path: real, file, version: None, source })
+    Ok(Found {
+        path: real,
+        file,
+        version: None,
+        source,
+    })
 }
 
 fn with_version(
@@ -172,13 +227,26 @@ fn with_version(
     install: &'static str,
 ) -> Result<Found, Error> {
     let mut found = found(program, &path, source)?;
-    let bad = |reason: String| Error::BadProgram { program, path: found.path.clone(), reason };
+    let bad = |reason: String| Error::BadProgram {
+        program,
+        path: found.path.clone(),
+        reason,
+    };
     let output = ask_version(&found.path).map_err(bad)?;
     let Some((text, version)) = parse_version(&output) else {
-        return Err(bad(format!("its --version says {:?}", confine::escape::escape_short(output.as_bytes(), 80))));
+        return Err(bad(format!(
+            "its --version says {:?}",
+            confine::escape::escape_short(output.as_bytes(), 80)
+        )));
     };
     if version < oldest {
-        return Err(Error::ProgramTooOld { program, path: found.path, found: text, needed, install });
+        return Err(Error::ProgramTooOld {
+            program,
+            path: found.path,
+            found: text,
+            needed,
+            install,
+        });
     }
     found.version = Some(text);
     Ok(found)
@@ -208,7 +276,10 @@ fn ask_version(program: &Path) -> Result<String, String> {
             Ok(None) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("it did not tell its version in {} s", VERSION_LIMIT.as_secs()));
+                return Err(format!(
+                    "it did not tell its version in {} s",
+                    VERSION_LIMIT.as_secs()
+                ));
             }
             Err(e) => return Err(e.to_string()),
         }
@@ -223,8 +294,10 @@ fn ask_version(program: &Path) -> Result<String, String> {
 /// The first word of the form N.N or N.N.N.
 fn parse_version(output: &str) -> Option<(String, [u64; 3])> {
     output.split_whitespace().find_map(|word| {
-        let numeric: String =
-            word.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+        let numeric: String = word
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || *c == '.')
+            .collect();
         let mut parts = numeric.split('.').map(str::parse::<u64>);
         let major = parts.next()?.ok()?;
         let minor = parts.next()?.ok()?;
@@ -254,16 +327,25 @@ pub(crate) fn find_agent(
         });
         let (path, source) = by_name.ok_or_else(|| Error::AgentProgram {
             agent: agent.to_owned(),
-            names: names.iter().map(|n| n.to_string_lossy()).collect::<Vec<_>>().join(", "),
+            names: names
+                .iter()
+                .map(|n| n.to_string_lossy())
+                .collect::<Vec<_>>()
+                .join(", "),
         })?;
         found("the agent", &path, source)?
     };
     if is_script(&start.path) {
         // bin/launcher.js: the package is two levels up.
         let package = start.path.parent().and_then(Path::parent);
-        let behind = package.and_then(|p| native.iter().find_map(|pattern| first_match(p, pattern)));
+        let behind =
+            package.and_then(|p| native.iter().find_map(|pattern| first_match(p, pattern)));
         if let Some(path) = behind {
-            return found("the agent", &path, format!("{}, behind {}", start.source, start.path.display()));
+            return found(
+                "the agent",
+                &path,
+                format!("{}, behind {}", start.source, start.path.display()),
+            );
         }
     }
     Ok(start)
@@ -271,7 +353,10 @@ pub(crate) fn find_agent(
 
 fn is_script(path: &Path) -> bool {
     let mut start = [0; 2];
-    std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut start)).is_ok() && &start == b"#!"
+    std::fs::File::open(path)
+        .and_then(|mut f| f.read_exact(&mut start))
+        .is_ok()
+        && &start == b"#!"
 }
 
 /// The first program below `base` that `pattern` matches; `*` stands for one
@@ -333,7 +418,10 @@ mod tests {
         let found = find_agent("a", &[], &patterns, Some(&launcher)).unwrap();
         assert_eq!(found.path, native);
         let found = find_agent("a", &[], &[], Some(&launcher)).unwrap();
-        assert_eq!(found.path, launcher, "control: without a pattern the script itself");
+        assert_eq!(
+            found.path, launcher,
+            "control: without a pattern the script itself"
+        );
     }
 
     #[test]

@@ -6,9 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The tiers, strongest first.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tier {
     /// Veil and isolated pen.

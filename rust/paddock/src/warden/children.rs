@@ -47,11 +47,13 @@ impl Children {
     /// have a label.
     pub(super) fn reap(&mut self) -> Vec<ToKeeper> {
         let mut messages = Vec::new();
-        while let Ok(Some((pid, status))) =
-            wait(WaitOptions::NOHANG | WaitOptions::UNTRACED)
-        {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             let pid = Pid::from(pid);
-            let Some(label) = self.running.iter().find(|(_, r)| r.pid == pid).map(|(l, _)| *l)
+            let Some(label) = self
+                .running
+                .iter()
+                .find(|(_, r)| r.pid == pid)
+                .map(|(l, _)| *l)
             else {
                 continue;
             };
@@ -71,8 +73,7 @@ impl Children {
 
     /// Signals a child; its whole process group where it leads one.
     pub(super) fn signal(&self, label: ChildLabel, signal: i32) {
-        let Some((running, signal)) =
-            self.running.get(&label).zip(Signal::from_named_raw(signal))
+        let Some((running, signal)) = self.running.get(&label).zip(Signal::from_named_raw(signal))
         else {
             return;
         };
@@ -96,7 +97,10 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
         }
     }
     let mut command = Command::new(file);
-    command.args(arguments).env_clear().envs(program.environment);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(program.environment);
     command.current_dir(program.directory);
     for name in program.pass {
         if let Some(value) = std::env::var_os(&name) {
@@ -108,7 +112,10 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
             .map_err(|_| io::Error::other("the keeper sent no standard descriptors"))?;
         command.stdin(stdin).stdout(stdout).stderr(stderr);
     } else {
-        command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        command
+            .stdin(Stdio::inherit())
+            .stdout(Stdio::inherit())
+            .stderr(Stdio::inherit());
     }
     // A terminal of its own: be to the agent what a shell is to its job, so that
     // Ctrl-C and Ctrl-Z reach the agent and not the warden.

@@ -37,16 +37,14 @@ pub(super) fn end_everything_below(layer: Layer) {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG)
-        {
-        }
+        while let Ok(Some(_)) = rustix::process::wait(rustix::process::WaitOptions::NOHANG) {}
     }
 }
 
 fn below() -> Vec<Pid> {
     let me = Pid::of_self();
-    let tasks = user_tasks(Path::new("/proc"), rustix::process::getuid().as_raw())
-        .unwrap_or_default();
+    let tasks =
+        user_tasks(Path::new("/proc"), rustix::process::getuid().as_raw()).unwrap_or_default();
     let mut buffer = Vec::new();
     let mut parents = HashMap::new();
     for task in &tasks {
@@ -73,5 +71,9 @@ fn below() -> Vec<Pid> {
         }
         false
     };
-    parents.keys().copied().filter(|p| *p != me && (inside.contains(p) || descends(*p))).collect()
+    parents
+        .keys()
+        .copied()
+        .filter(|p| *p != me && (inside.contains(p) || descends(*p)))
+        .collect()
 }

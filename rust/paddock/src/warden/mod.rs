@@ -20,7 +20,9 @@ use confine::{Layer, witness};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::PipeFlags;
 use rustix::process::{DumpableBehavior, set_child_subreaper, set_dumpable_behavior};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+use signal_hook::consts::{
+    SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
+};
 
 use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, ToWarden};
 use children::Children;
@@ -29,10 +31,20 @@ pub(crate) use attempts::observe;
 
 /// Runs as the warden of `layer` until the keeper ends it.
 pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
-    let socket = UnixStream::connect(gate)
-        .with_context(|| format!("the {layer} warden cannot reach the gate at {}", gate.display()))?;
+    let socket = UnixStream::connect(gate).with_context(|| {
+        format!(
+            "the {layer} warden cannot reach the gate at {}",
+            gate.display()
+        )
+    })?;
     let channel = Channel::new(socket);
-    channel.send(&ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, &[])?;
+    channel.send(
+        &ToKeeper::Hello {
+            version: PROTOCOL_VERSION,
+            layer,
+        },
+        &[],
+    )?;
     match serve(&channel) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(error) => {
@@ -101,7 +113,9 @@ fn child_signals() -> anyhow::Result<File> {
     let (reader, writer) =
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).context("pipe2")?;
     signal_hook::low_level::pipe::register(SIGCHLD, writer).context("SIGCHLD")?;
-    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE] {
+    for signal in [
+        SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE,
+    ] {
         confine::sys::ignore_signal(signal)?;
     }
     // nono blocks SIGCHLD while it starts its child, and leaves it so.
@@ -119,8 +133,10 @@ fn wait_for_either(
     keeper: BorrowedFd<'_>,
     children: BorrowedFd<'_>,
 ) -> anyhow::Result<(bool, bool)> {
-    let mut fds =
-        [PollFd::from_borrowed_fd(keeper, PollFlags::IN), PollFd::from_borrowed_fd(children, PollFlags::IN)];
+    let mut fds = [
+        PollFd::from_borrowed_fd(keeper, PollFlags::IN),
+        PollFd::from_borrowed_fd(children, PollFlags::IN),
+    ];
     match poll(&mut fds, None) {
         Ok(_) => Ok((!fds[0].revents().is_empty(), !fds[1].revents().is_empty())),
         Err(rustix::io::Errno::INTR) => Ok((false, true)),
@@ -135,7 +151,12 @@ fn listen(channel: &Channel, port: u16) -> anyhow::Result<()> {
     match std::net::TcpListener::bind(("127.0.0.1", port)) {
         Ok(listener) => channel.send(&ToKeeper::Listening, &[listener.as_fd()])?,
         Err(error) => {
-            channel.send(&ToKeeper::ListenFailed { error: error.to_string() }, &[])?;
+            channel.send(
+                &ToKeeper::ListenFailed {
+                    error: error.to_string(),
+                },
+                &[],
+            )?;
         }
     }
     Ok(())
