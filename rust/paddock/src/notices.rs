@@ -25,7 +25,7 @@ impl Notices {
     }
 
     /// The first pass held: the agent starts now.
-    pub(crate) fn verified(&self, plan: &Plan, tasks: usize) {
+    pub(crate) fn verified(self, plan: &Plan, tasks: usize) {
         self.tell(
             "32",
             &format!(
@@ -45,12 +45,12 @@ impl Notices {
     }
 
     /// Something a person should know; the launch goes on.
-    pub(crate) fn warn(&self, what: &str) {
+    pub(crate) fn warn(self, what: &str) {
         self.tell("33", what, &json!({ "event": "warning", "what": what }));
     }
 
     /// The launch is over.
-    pub(crate) fn ended(&self, status: u8, reason: Option<&str>) {
+    pub(crate) fn ended(self, status: u8, reason: Option<&str>) {
         if self.as_json {
             self.tell(
                 "",
@@ -66,7 +66,7 @@ impl Notices {
         }
     }
 
-    fn tell(&self, colour: &str, text: &str, value: &serde_json::Value) {
+    fn tell(self, colour: &str, text: &str, value: &serde_json::Value) {
         let mut out = std::io::stderr().lock();
         // The terminal may be in raw mode: return the carriage, too.
         let _ = if self.as_json {

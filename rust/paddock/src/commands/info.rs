@@ -17,7 +17,8 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
         return programs(options, &directories);
     }
     if options.paths {
-        return paths(options, &directories);
+        paths(options, &directories);
+        return Ok(0);
     }
     if options.agents {
         return agents(options, &directories);
@@ -109,7 +110,7 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
     })
 }
 
-fn paths(options: &Info, directories: &Directories) -> Result<u8, Error> {
+fn paths(options: &Info, directories: &Directories) {
     let rows = [
         ("configuration", directories.config_file()),
         ("own agents", directories.agents()),
@@ -129,7 +130,6 @@ fn paths(options: &Info, directories: &Directories) -> Result<u8, Error> {
             println!("{name:<14} {}", shown(&path));
         }
     }
-    Ok(0)
 }
 
 fn agents(options: &Info, directories: &Directories) -> Result<u8, Error> {

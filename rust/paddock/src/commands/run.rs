@@ -26,7 +26,7 @@ pub(crate) fn run(options: Run) -> Result<u8, Error> {
         }
         return Ok(0);
     }
-    keeper::run(&plan, &directories, &Notices::new(options.json))
+    keeper::run(&plan, &directories, Notices::new(options.json))
 }
 
 fn print_plan(plan: &serde_json::Value) {

@@ -67,7 +67,10 @@ impl Channel {
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend_from_slice(&body);
 
-        let _one_frame_at_a_time = self.sending.lock().unwrap_or_else(|e| e.into_inner());
+        let _one_frame_at_a_time = self
+            .sending
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         if descriptors.is_empty() {
             // write(2), not sendmsg(2): nono's mediation looks into the caller's
             // memory for the address of a sendmsg, and refuses it to a warden,

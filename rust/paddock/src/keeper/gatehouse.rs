@@ -155,12 +155,12 @@ fn listen_to(warden: &Warden, events: &Sender<Event>) {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     /// Its supervisor is a child of this process.
-    SupervisorIsChildOf(ProcessId),
+    BelowChildOf(ProcessId),
     /// Its supervisor is this process.
-    SupervisorIs(ProcessId),
+    Below(ProcessId),
     /// Its supervisor is a child of `parent` and has this id in the launch's
     /// own pid namespace, as its warden reported.
-    SupervisorAs { parent: ProcessId, innermost: Pid },
+    BelowChildAs { parent: ProcessId, innermost: Pid },
 }
 
 /// Checks a caller against the kernel's records, and tells its supervisor.
@@ -188,9 +188,9 @@ pub(super) fn identify(knock: &Knock, place: Place, roster: &Roster) -> Result<P
     let supervisor_status = supervisor.status(&mut buffer).map_err(readable)?;
     let supervisor_parent = supervisor_status.parent;
     let stands = match place {
-        Place::SupervisorIsChildOf(process) => supervisor_parent == Some(process.pid),
-        Place::SupervisorIs(process) => supervisor.id() == process,
-        Place::SupervisorAs { parent, innermost } => {
+        Place::BelowChildOf(process) => supervisor_parent == Some(process.pid),
+        Place::Below(process) => supervisor.id() == process,
+        Place::BelowChildAs { parent, innermost } => {
             supervisor_parent == Some(parent.pid)
                 && supervisor_status.innermost_id() == Some(innermost)
         }

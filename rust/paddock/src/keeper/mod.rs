@@ -73,7 +73,7 @@ struct Keeper<'a> {
     plan: &'a Plan,
     roster: Arc<Roster>,
     ledger: Arc<Ledger>,
-    notices: &'a Notices,
+    notices: Notices,
     record: Record,
     lock: KeeperLock,
     events: Receiver<Event>,
@@ -90,7 +90,7 @@ struct Keeper<'a> {
 ///
 /// # Errors
 /// When it could not be started, or the agent was stopped.
-pub(crate) fn run(plan: &Plan, directories: &Directories, notices: &Notices) -> Result<u8, Error> {
+pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> Result<u8, Error> {
     let stage = stage::Stage::set(plan, directories)?;
     let mut keeper = Keeper::open(plan, notices)?;
     let outcome = keeper.live();
@@ -173,7 +173,10 @@ impl Keeper<'_> {
                 ToKeeper::Suspended {
                     label: ChildLabel::Agent,
                 },
-            ) => self.suspend(),
+            ) => {
+                self.suspend();
+                Ok(())
+            }
             (
                 Layer::Pen,
                 ToKeeper::Ended {
@@ -396,7 +399,7 @@ impl Keeper<'_> {
 
 impl<'a> Keeper<'a> {
     /// Becomes the keeper of the launch: takes the lock, writes the first record.
-    fn open(plan: &'a Plan, notices: &'a Notices) -> Result<Self, Error> {
+    fn open(plan: &'a Plan, notices: Notices) -> Result<Self, Error> {
         let unusable = |e: std::io::Error| Error::DirectoryUnusable {
             path: plan.paths.state.clone(),
             reason: e.to_string(),

@@ -140,7 +140,7 @@ mod tests {
         std::fs::create_dir_all(tree.join("a/b")).unwrap();
         std::fs::write(tree.join("a/b/file"), "x").unwrap();
         std::os::unix::fs::symlink(&outside, tree.join("a/link")).unwrap();
-        std::fs::set_permissions(tree.join("a"), std::fs::Permissions::from_mode(0)).unwrap();
+        std::fs::set_permissions(tree.join("a"), std::fs::Permissions::from_mode(0o000)).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());
         assert!(outside.join("keep").exists());

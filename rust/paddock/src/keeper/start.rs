@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use confine::{Layer, Pid, ProcessId};
 use serde_json::json;
+use signal_hook::consts::SIGCHLD;
 
 use super::canaries::{Canaries, evaluate};
 use super::gatehouse::{Knock, Place, identify};
@@ -69,8 +70,8 @@ impl Keeper<'_> {
     pub(super) fn admit_pen(&mut self, canaries: &Canaries) -> Result<(), Error> {
         let entries = self.roster.entries();
         let place = match (entries.init(), entries.supervisors.get(&Layer::Pen)) {
-            (Some(init), _) => Place::SupervisorIsChildOf(init),
-            (None, Some(supervisor)) => Place::SupervisorIs(*supervisor),
+            (Some(init), _) => Place::BelowChildOf(init),
+            (None, Some(supervisor)) => Place::Below(*supervisor),
             (None, None) => return Err(self.layer_failed("pen", "it has no supervisor")),
         };
         let knock = self.wait_for_knock(&[Layer::Pen])?;
@@ -176,7 +177,7 @@ impl Keeper<'_> {
             // One that is not the warden leaves the place to the one that is.
             if self.try_admit(
                 knock,
-                Place::SupervisorAs {
+                Place::BelowChildAs {
                     parent: pen,
                     innermost,
                 },
@@ -364,7 +365,7 @@ impl Keeper<'_> {
         )?;
         let deadline = Instant::now() + LAYER_LIMIT;
         // Other messages may come first; they are needed later.
-        let mut later = Vec::new();
+        let mut put_off = Vec::new();
         let outcomes = loop {
             match self.start_event(deadline, &layer.to_string())? {
                 Event::FromWarden {
@@ -374,11 +375,11 @@ impl Keeper<'_> {
                 } if from == layer => {
                     break outcomes;
                 }
-                event @ (Event::Knock(_) | Event::FromWarden { .. }) => later.push(event),
+                event @ (Event::Knock(_) | Event::FromWarden { .. }) => put_off.push(event),
                 other => self.handle_at_start(other)?,
             }
         };
-        for event in later {
+        for event in put_off {
             let _ = self.sender.send(event);
         }
         let result = evaluate(layer, &attempts, &outcomes);
@@ -424,14 +425,12 @@ impl Keeper<'_> {
             }
             let step = deadline.min(Instant::now() + Duration::from_millis(100));
             match self.next_event(Some(step))? {
-                Some(Event::Signal(signal)) if signal == signal_hook::consts::SIGCHLD => {
-                    // The keeper's only child so far is the outermost layer.
-                    if super::stop::reap_children() > 0 {
-                        return Err(self.layer_failed(layer, "it ended"));
-                    }
+                // The keeper's only child so far is the outermost layer.
+                Some(Event::Signal(SIGCHLD)) if super::stop::reap_children() > 0 => {
+                    return Err(self.layer_failed(layer, "it ended"));
                 }
+                Some(Event::Signal(SIGCHLD)) | None => {}
                 Some(event) => return Ok(event),
-                None => {}
             }
         }
     }
@@ -534,7 +533,7 @@ impl Keeper<'_> {
                 process: warden.process,
             });
         }
-        parts.sort_by(|a, b| a.process.pid.cmp(&b.process.pid));
+        parts.sort_by_key(|part| part.process.pid);
         self.record.parts = parts;
         self.record.store(&self.lock)
     }

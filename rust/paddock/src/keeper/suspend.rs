@@ -55,7 +55,10 @@ impl Keeper<'_> {
                     &[],
                 )
             }
-            SIGTSTP => self.suspend(),
+            SIGTSTP => {
+                self.suspend();
+                Ok(())
+            }
             SIGWINCH => {
                 self.tell_of_window_size();
                 Ok(())
@@ -78,7 +81,7 @@ impl Keeper<'_> {
 
     /// Stops the launch and then the keeper; comes back when the shell
     /// continues it.
-    pub(super) fn suspend(&mut self) -> Result<(), Error> {
+    pub(super) fn suspend(&mut self) {
         if let Some(watch) = &self.watch {
             watch.pause();
         }
@@ -95,14 +98,13 @@ impl Keeper<'_> {
 
         self.ledger.add("resumed", serde_json::json!({}));
         if let Some(raw) = &raw {
-            self.terminal.set(raw);
+            super::terminal::set(raw);
         }
         self.continue_everything();
         self.tell_of_window_size();
         if let Some(watch) = &self.watch {
             watch.resume();
         }
-        Ok(())
     }
 
     /// SIGCONT to every process, the wardens last: one that runs while its

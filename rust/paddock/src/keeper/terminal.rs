@@ -61,10 +61,11 @@ impl Terminal {
     pub(super) fn current(&self) -> Option<Termios> {
         self.settings.as_ref().and_then(|_| tcgetattr(stdin()).ok())
     }
+}
 
-    pub(super) fn set(&self, settings: &Termios) {
-        let _ = tcsetattr(stdin(), OptionalActions::Now, settings);
-    }
+/// Puts settings in force that [`Terminal::current`] told of.
+pub(super) fn set(settings: &Termios) {
+    let _ = tcsetattr(stdin(), OptionalActions::Now, settings);
 }
 
 fn same_modes(a: &Termios, b: &Termios) -> bool {

@@ -1,6 +1,7 @@
 //! One verification pass: reads every task of the launch from outside, asks the
 //! wardens to bear witness, and has each task judged. Acts on nothing.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
@@ -130,7 +131,7 @@ impl Verifier {
         let mut hidden_unclear = Vec::new();
         if depth == Depth::Everything {
             let inside = everything_inside(&entries, self.roster.uid);
-            if self.has_unknown(&inside, &sightings) {
+            if has_unknown(&inside, &sightings) {
                 // Born since the walk, or outside the tree: walking again tells.
                 sightings = self.walk(&entries, round)?;
                 hidden_unclear = self.outside_the_tree(&inside, &sightings, &entries);
@@ -240,18 +241,14 @@ impl Verifier {
         round: u64,
     ) -> io::Result<(ProcessId, Status, Vec<Pid>)> {
         for may_be_stale in [true, false] {
-            if !self.known.contains_key(&task) {
-                let files = TaskFiles::open(process, task)?;
-                let fresh = KnownTask {
-                    files,
+            let known = match self.known.entry(task) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(KnownTask {
+                    files: TaskFiles::open(process, task)?,
                     namespaces: None,
                     program: ProgramCheck::NotAsked,
                     seen: 0,
-                };
-                self.known.insert(task, fresh);
-            }
-            let Some(known) = self.known.get_mut(&task) else {
-                break;
+                }),
             };
             let read = known
                 .files
@@ -345,12 +342,6 @@ impl Verifier {
         })
     }
 
-    /// Whether a witness knows of a task that the walk has not seen.
-    fn has_unknown(&self, inside: &[(Layer, Pid)], sightings: &[Sighting]) -> bool {
-        let seen = innermost_ids(sightings);
-        inside.iter().any(|(_, task)| !seen.contains(task))
-    }
-
     /// Members of a domain that do not descend from the keeper.
     fn outside_the_tree(
         &self,
@@ -393,6 +384,12 @@ impl Verifier {
         }
         found
     }
+}
+
+/// Whether a witness knows of a task that the walk has not seen.
+fn has_unknown(inside: &[(Layer, Pid)], sightings: &[Sighting]) -> bool {
+    let seen = innermost_ids(sightings);
+    inside.iter().any(|(_, task)| !seen.contains(task))
 }
 
 fn seen_on_host(sightings: &[Sighting], task: Pid) -> bool {
@@ -446,8 +443,9 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
         };
         let witness = match sighting.role {
             Role::Agent(layer) => layer,
-            Role::Supervisor(Layer::Server | Layer::Client) | Role::Stray => Layer::Pen,
-            Role::Warden(Layer::Server | Layer::Client) => Layer::Pen,
+            Role::Supervisor(Layer::Server | Layer::Client)
+            | Role::Warden(Layer::Server | Layer::Client)
+            | Role::Stray => Layer::Pen,
             Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => continue,
         };
         questions

@@ -21,7 +21,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Requests to the watching thread.
 enum Request {
-    Look(SyncSender<Option<Report>>),
+    Look(SyncSender<Report>),
     /// Make no pass until resumed; answers when the current one is over.
     Pause(SyncSender<()>),
     Resume,
@@ -57,7 +57,7 @@ impl Watch {
                 let mut next = Instant::now() + INTERVAL;
                 loop {
                     let left = if paused {
-                        Duration::from_secs(3600)
+                        Duration::from_hours(1)
                     } else {
                         next.saturating_duration_since(Instant::now())
                     };
@@ -110,7 +110,7 @@ impl WatchHandle {
     pub(super) fn look_now(&self) -> Option<Report> {
         let (reply, answer) = sync_channel(1);
         self.0.send(Request::Look(reply)).ok()?;
-        answer.recv_timeout(ANSWER_LIMIT).ok().flatten()
+        answer.recv_timeout(ANSWER_LIMIT).ok()
     }
 }
 
@@ -136,7 +136,7 @@ impl Watcher {
     }
 
     /// Makes a pass and tells of a change.
-    fn look(&mut self, depth: Depth) -> Option<Report> {
+    fn look(&mut self, depth: Depth) -> Report {
         if depth == Depth::Everything {
             self.last_deep = Some(Instant::now());
         }
@@ -164,7 +164,7 @@ impl Watcher {
             }
             self.failing = failing;
         }
-        Some(report)
+        report
     }
 }
 

@@ -124,7 +124,7 @@ pub(crate) fn find_nono(config: &Config, directories: &Directories) -> Result<Fo
     )?;
     with_version(
         "nono",
-        path,
+        &path,
         source,
         NONO_OLDEST,
         NONO_OLDEST_TEXT,
@@ -143,7 +143,7 @@ pub(crate) fn find_bwrap(config: &Config, _: &Directories) -> Result<Found, Erro
     )?;
     with_version(
         "bwrap",
-        path,
+        &path,
         source,
         BWRAP_OLDEST,
         BWRAP_OLDEST_TEXT,
@@ -174,7 +174,7 @@ fn look(
     }
     let mut looked = format!("[programs] {name} in the configuration, {variable}, PATH");
     if let Some(path) = cached {
-        looked.push_str(&format!(", {}", path.display()));
+        looked = format!("{looked}, {}", path.display());
     }
     Err(Error::MissingProgram {
         program: name,
@@ -220,13 +220,13 @@ pub(crate) fn found(program: &'static str, path: &Path, source: String) -> Resul
 
 fn with_version(
     program: &'static str,
-    path: PathBuf,
+    path: &Path,
     source: String,
     oldest: [u64; 3],
     needed: &'static str,
     install: &'static str,
 ) -> Result<Found, Error> {
-    let mut found = found(program, &path, source)?;
+    let mut found = found(program, path, source)?;
     let bad = |reason: String| Error::BadProgram {
         program,
         path: found.path.clone(),
