@@ -27,24 +27,15 @@ impl Host {
     /// As root: root may do what a sandbox must refuse, so its results say
     /// nothing. `scripts/test.sh` runs the tests as a plain user.
     pub fn new() -> Self {
-        assert!(
-            !rustix::process::geteuid().is_root(),
-            "run the tests with scripts/test.sh"
-        );
+        assert!(!rustix::process::geteuid().is_root(), "run the tests with scripts/test.sh");
         // Below the user's home, as real ones are, and not below /tmp, which
         // the veil replaces.
         let base = std::env::var_os("HOME").map_or_else(std::env::temp_dir, PathBuf::from);
-        let root = tempfile::Builder::new()
-            .prefix("pt-")
-            .tempdir_in(base)
-            .expect("a home");
+        let root = tempfile::Builder::new().prefix("pt-").tempdir_in(base).expect("a home");
         for directory in ["home", "ws", "r"] {
             std::fs::create_dir(root.path().join(directory)).expect("a directory");
         }
-        Self {
-            root,
-            variables: Vec::new(),
-        }
+        Self { root, variables: Vec::new() }
     }
 
     /// The person's home.
@@ -69,10 +60,7 @@ impl Host {
 
     /// An agent's private home.
     pub fn agent_home(&self, agent: &str, half: &str) -> PathBuf {
-        self.home()
-            .join(".local/share/paddock/homes")
-            .join(agent)
-            .join(half)
+        self.home().join(".local/share/paddock/homes").join(agent).join(half)
     }
 
     /// Writes the configuration.
@@ -98,8 +86,7 @@ impl Host {
 
     /// Sets a variable for every program run here.
     pub fn set(&mut self, name: &str, value: impl AsRef<OsStr>) -> &mut Self {
-        self.variables
-            .push((name.into(), value.as_ref().to_owned()));
+        self.variables.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
@@ -142,37 +129,47 @@ impl Host {
 
     /// The same, not started yet.
     pub fn standin_command(&self, commands: &[&str]) -> Command {
+        self.agent_command("standin", "sealed", commands)
+    }
+
+    /// The same in another tier, to its end.
+    pub fn standin_in(&self, tier: &str, commands: &[&str]) -> Finished {
+        finish(self.agent_command("standin", tier, commands))
+    }
+
+    /// `paddock run AGENT --tier TIER` with shell commands for a server that is
+    /// like the stand-in's; not started yet.
+    pub fn agent_command(&self, agent: &str, tier: &str, commands: &[&str]) -> Command {
         let mut command = self.paddock();
-        command
-            .args(["run", "standin", "--workspace"])
-            .arg(self.workspace())
-            .arg("--");
+        command.args(["run", agent, "--tier", tier, "--workspace"]).arg(self.workspace()).arg("--");
         for one in commands {
             command.args(["-c", one]);
         }
         command
     }
 
+    /// Makes an agent of the person's own, with the stand-in's policies.
+    pub fn add_agent(&self, name: &str, agent_file: &str) -> &Self {
+        let directory = format!(".config/paddock/agents/{name}");
+        for (file, text) in [
+            ("agent.toml", agent_file),
+            ("server.json", include_str!("../../profiles/standin/server.json")),
+            ("client.json", include_str!("../../profiles/standin/client.json")),
+        ] {
+            self.write(&format!("{directory}/{file}"), text);
+        }
+        self
+    }
+
     /// Starts `command` and waits until its launch is running.
     pub fn start(&self, mut command: Command) -> Launch<'_> {
         let before = self.records().len();
-        let child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("paddock starts");
-        let mut launch = Launch {
-            host: self,
-            child: Some(child),
-            id: String::new(),
-        };
+        let child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("paddock starts");
+        let mut launch = Launch { host: self, child: Some(child), id: String::new() };
         let found = wait_for(LIMIT, || {
             let records = self.records();
-            let newest = records
-                .get(before..)?
-                .iter()
-                .find(|r| r["phase"] == "running")?
-                .clone();
+            let newest = records.get(before..)?.iter().find(|r| r["phase"] == "running")?.clone();
             Some(newest)
         });
         match found {
@@ -215,15 +212,10 @@ impl Host {
     /// # Panics
     /// With what is left.
     pub fn assert_nothing_left(&self) {
-        let left = wait_for(Duration::from_secs(5), || {
-            self.processes().is_empty().then_some(())
-        });
+        let left = wait_for(Duration::from_secs(5), || self.processes().is_empty().then_some(()));
         assert!(left.is_some(), "processes left: {:?}", self.processes());
         let sockets: Vec<_> = list(&self.runtime().join("paddock"));
-        assert!(
-            sockets.is_empty(),
-            "left in the runtime directory: {sockets:?}"
-        );
+        assert!(sockets.is_empty(), "left in the runtime directory: {sockets:?}");
         for record in self.records() {
             let id = record["launch"].as_str().unwrap_or_default().to_owned();
             let mut names = list(&self.launches().join(id));
@@ -240,11 +232,7 @@ impl Host {
         let marks = [self.root.path().to_owned()];
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|n| n.parse::<i32>().ok())
-            else {
+            let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<i32>().ok()) else {
                 continue;
             };
             if pid == std::process::id().cast_signed() {
@@ -374,13 +362,7 @@ impl From<Output> for Finished {
 /// # Panics
 /// When it takes longer.
 pub fn finish(mut command: Command) -> Finished {
-    collect(
-        command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts"),
-    )
+    collect(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts"))
 }
 
 fn collect(mut child: Child) -> Finished {
@@ -404,12 +386,7 @@ fn collect(mut child: Child) -> Finished {
     };
     let stdout = stdout.join().unwrap_or_default();
     let stderr = stderr.join().unwrap_or_default();
-    Output {
-        status,
-        stdout,
-        stderr,
-    }
-    .into()
+    Output { status, stdout, stderr }.into()
 }
 
 /// Polls until `look` finds something, at most for `limit`.
@@ -435,8 +412,7 @@ pub fn paddock() -> PathBuf {
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/debug/paddock"),
         PathBuf::from,
     );
-    path.canonicalize()
-        .expect("paddock is built; scripts/test.sh builds it")
+    path.canonicalize().expect("paddock is built; scripts/test.sh builds it")
 }
 
 /// The real nono.
@@ -449,10 +425,7 @@ pub fn nono() -> PathBuf {
         let home = PathBuf::from(std::env::var_os("HOME")?);
         Some(home.join(".cache/paddock/nono-0.81.0/bin/nono"))
     };
-    named
-        .or_else(cached)
-        .filter(|path| path.is_file())
-        .expect("nono; scripts/setup.sh installs it")
+    named.or_else(cached).filter(|path| path.is_file()).expect("nono; scripts/setup.sh installs it")
 }
 
 /// Says why a test cannot run here. Where everything has to run

@@ -1,4 +1,5 @@
 //! What the whole-program tests share.
 
+pub mod files;
 pub mod host;
 pub mod model;

@@ -68,11 +68,7 @@ impl ModelServer {
             let shared = Arc::clone(&shared);
             move || accept(&listener, &shared)
         })?;
-        Ok(Self {
-            address,
-            shared,
-            acceptor: Some(acceptor),
-        })
+        Ok(Self { address, shared, acceptor: Some(acceptor) })
     }
 
     /// The loopback port that it listens on.
@@ -115,13 +111,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             continue;
         };
         let shared = Arc::clone(shared);
-        let thread = thread::Builder::new()
-            .name("model connection".into())
-            .spawn(move || {
-                // A connection that breaks is the client's business.
-                let _ = serve(&stream, &shared);
-                let _ = stream.shutdown(Shutdown::Both);
-            });
+        let thread = thread::Builder::new().name("model connection".into()).spawn(move || {
+            // A connection that breaks is the client's business.
+            let _ = serve(&stream, &shared);
+            let _ = stream.shutdown(Shutdown::Both);
+        });
         if let Ok(thread) = thread {
             connections.push((handle, thread));
         }
@@ -202,10 +196,7 @@ fn next_events(script: &[Turn], request: &Value) -> String {
 fn shell_call(command: &str, position: usize, request: &Value) -> Value {
     let tools = request["tools"].as_array().map_or(&[][..], Vec::as_slice);
     if !tools.iter().any(|tool| tool["name"] == SHELL_TOOL) {
-        return message(
-            &format!("The request offers no {SHELL_TOOL} tool."),
-            position,
-        );
+        return message(&format!("The request offers no {SHELL_TOOL} tool."), position);
     }
     json!({
         "type": "function_call",
@@ -265,16 +256,13 @@ impl Request {
         let mut length = None;
         let mut chunked = false;
         for line in read_fields(reader)? {
-            let (name, value) = line
-                .split_once(':')
-                .ok_or(malformed("a header has no colon"))?;
+            let (name, value) = line.split_once(':').ok_or(malformed("a header has no colon"))?;
             let value = value.trim().to_ascii_lowercase();
             match name.to_ascii_lowercase().as_str() {
                 "connection" => keep_alive = value != "close",
                 "content-length" => {
-                    let bytes: usize = value
-                        .parse()
-                        .map_err(|_| malformed("Content-Length is no number"))?;
+                    let bytes: usize =
+                        value.parse().map_err(|_| malformed("Content-Length is no number"))?;
                     length = Some(bytes);
                 }
                 "transfer-encoding" if value == "chunked" => chunked = true,
@@ -283,9 +271,7 @@ impl Request {
                     return Err(Unreadable::Refused("415 Unsupported Media Type", reason));
                 }
                 "expect" if value == "100-continue" => {
-                    reader
-                        .get_mut()
-                        .write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                    reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
                 }
                 _ => {}
             }
@@ -300,30 +286,22 @@ impl Request {
             }
             (false, length) => read_body(reader, length.unwrap_or(0), &mut body)?,
         }
-        Ok(Self {
-            method: method.into(),
-            path: path_of(target).into(),
-            keep_alive,
-            body,
-        })
+        Ok(Self { method: method.into(), path: path_of(target).into(), keep_alive, body })
     }
 }
 
 /// The path of a request target, which may be absolute (as proxies get it) or have a query.
 fn path_of(target: &str) -> &str {
-    let path = target.strip_prefix("http://").map_or(target, |rest| {
-        rest.find('/').map_or("/", |start| &rest[start..])
-    });
+    let path = target
+        .strip_prefix("http://")
+        .map_or(target, |rest| rest.find('/').map_or("/", |start| &rest[start..]));
     path.split('?').next().unwrap_or(path)
 }
 
 /// One line without its end; an error at the end of the stream.
 fn read_line(reader: &mut BufReader<&TcpStream>) -> Result<String, Unreadable> {
     let mut line = Vec::new();
-    reader
-        .by_ref()
-        .take(MAX_HEAD)
-        .read_until(b'\n', &mut line)?;
+    reader.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
     match line.pop() {
         Some(b'\n') => {}
         Some(_) if line.len() as u64 + 1 == MAX_HEAD => {
@@ -393,11 +371,7 @@ impl Response {
 
     fn error(status: &'static str, reason: &str) -> Self {
         let body = json!({ "error": { "message": reason } }).to_string();
-        Self {
-            status,
-            kind: "application/json",
-            body,
-        }
+        Self { status, kind: "application/json", body }
     }
 
     fn write(&self, mut stream: &TcpStream, keep_alive: bool) -> io::Result<()> {

@@ -16,7 +16,10 @@ fn proto() {
     let codex = std::env::var("PADDOCK_TEST_CODEX").unwrap();
     host.configure(&format!("[egress]\nhosts = [\"model.test:{port}\", \"10.9.8.7:80\"]\nexceptions = {{ \"model.test\" = \"127.0.0.1\" }}\n[agents.codex]\nprogram = \"{codex}\"\n"));
     let server = host.agent_home("codex", "server").join(".codex");
-    {use std::os::unix::fs::DirBuilderExt; std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&server).unwrap();}
+    {
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&server).unwrap();
+    }
     let ws = host.workspace();
     std::fs::write(
         server.join("config.toml"),
@@ -61,16 +64,9 @@ trust_level = "trusted"
     let launch = host.start(command);
     println!("running after {:?}", t.elapsed());
     let (code, v) = launch.verify();
-    println!(
-        "verify {code:?} {}",
-        v["tasks"].as_array().map_or(0, Vec::len)
-    );
+    println!("verify {code:?} {}", v["tasks"].as_array().map_or(0, Vec::len));
     let _ = wait_for(LIMIT, || model.requests().len().ge(&2).then_some(()));
-    println!(
-        "requests {} after {:?}",
-        model.requests().len(),
-        t.elapsed()
-    );
+    println!("requests {} after {:?}", model.requests().len(), t.elapsed());
     let (code, v) = launch.verify();
     println!("verify {code:?} {v:#}");
     let run = launch.end();
@@ -90,11 +86,8 @@ trust_level = "trusted"
     if let Some(r) = model.requests().last() {
         println!("{:#}", r["input"]);
     }
-    let out = std::process::Command::new("find")
-        .arg(host.home())
-        .arg(host.workspace())
-        .output()
-        .unwrap();
+    let out =
+        std::process::Command::new("find").arg(host.home()).arg(host.workspace()).output().unwrap();
     println!("{}", String::from_utf8_lossy(&out.stdout));
     host.assert_nothing_left();
 }

@@ -26,9 +26,7 @@ struct Client(BufReader<TcpStream>);
 impl Client {
     fn connect(model: &ModelServer) -> Self {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, model.port())).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         Self(BufReader::new(stream))
     }
 
@@ -141,11 +139,7 @@ fn a_command_is_called_and_its_output_answered_with_the_closing_message() {
     let call = client.ask(&first);
     assert_eq!(command_of(&call), "id -un");
 
-    let second = request(&[
-        user("run the tool"),
-        call.clone(),
-        output_of(&call, "dev\n"),
-    ]);
+    let second = request(&[user("run the tool"), call.clone(), output_of(&call, "dev\n")]);
     assert_eq!(text_of(&client.ask(&second)), "All done.");
 
     assert_eq!(model.requests(), [first, second]);
@@ -183,10 +177,7 @@ fn a_request_without_the_shell_tool_is_told_so() {
     request["tools"] = json!([{ "type": "function", "name": "view_image" }]);
 
     let message = Client::connect(&model).ask(&request);
-    assert_eq!(
-        text_of(&message),
-        "The request offers no exec_command tool."
-    );
+    assert_eq!(text_of(&message), "The request offers no exec_command tool.");
 }
 
 #[test]
@@ -210,9 +201,7 @@ fn parallel_clients_each_get_the_whole_script() {
     let requests = model.requests();
     assert_eq!(requests.len(), 2 * names.len());
     for name in names {
-        let outputs = requests
-            .iter()
-            .filter(|request| request["input"][2]["output"] == name);
+        let outputs = requests.iter().filter(|request| request["input"][2]["output"] == name);
         assert_eq!(outputs.count(), 1, "{name}");
     }
 }
@@ -251,16 +240,10 @@ fn a_body_may_have_four_mebibytes_and_no_more() {
     assert_eq!(largest.to_string().len(), 4 * MIB);
     assert_eq!(text_of(&client.ask(&largest)), "Read.");
 
-    let too_large = format!(
-        "POST /v1/responses HTTP/1.1\r\nContent-Length: {}\r\n\r\n",
-        4 * MIB + 1
-    );
+    let too_large =
+        format!("POST /v1/responses HTTP/1.1\r\nContent-Length: {}\r\n\r\n", 4 * MIB + 1);
     let (status, body) = client.send(too_large).receive();
-    assert_eq!(
-        (status, body.contains("larger than 4 MiB")),
-        (413, true),
-        "{body}"
-    );
+    assert_eq!((status, body.contains("larger than 4 MiB")), (413, true), "{body}");
     assert!(client.is_closed());
 }
 
@@ -270,16 +253,8 @@ fn what_is_not_understood_is_refused_and_not_recorded() {
     let answered = [
         (post("{"), 400, "the body is not JSON"),
         (post("{}"), 400, "only streamed responses are spoken"),
-        (
-            "GET /v1/responses HTTP/1.1\r\n\r\n".into(),
-            404,
-            "no such method and path",
-        ),
-        (
-            "POST /v2/responses HTTP/1.1\r\n\r\n".into(),
-            404,
-            "no such method and path",
-        ),
+        ("GET /v1/responses HTTP/1.1\r\n\r\n".into(), 404, "no such method and path"),
+        ("POST /v2/responses HTTP/1.1\r\n\r\n".into(), 404, "no such method and path"),
     ];
     let mut client = Client::connect(&model);
     for (request, status, reason) in answered {
@@ -295,27 +270,11 @@ fn what_is_not_understood_is_refused_and_not_recorded() {
         ("GET / HTTP/2\r\n".into(), 400, "only HTTP/1.1 is spoken"),
         (post("Host\r\n\r\n"), 400, "a header has no colon"),
         (post(&"A: b\r\n".repeat(101)), 400, "too many headers"),
-        (
-            post("Content-Length: -1\r\n\r\n"),
-            400,
-            "Content-Length is no number",
-        ),
-        (
-            post("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"),
-            400,
-            "both chunked and",
-        ),
-        (
-            post("Content-Encoding: gzip\r\n\r\n"),
-            415,
-            "only chunked transfer of plain",
-        ),
+        (post("Content-Length: -1\r\n\r\n"), 400, "Content-Length is no number"),
+        (post("Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"), 400, "both chunked and"),
+        (post("Content-Encoding: gzip\r\n\r\n"), 415, "only chunked transfer of plain"),
         (chunked("x\r\n"), 400, "a chunk has no size"),
-        (
-            chunked("1\r\nab\r\n"),
-            400,
-            "a chunk is longer than its size",
-        ),
+        (chunked("1\r\nab\r\n"), 400, "a chunk is longer than its size"),
     ];
     for (request, status, reason) in ended {
         let mut client = Client::connect(&model);

@@ -16,10 +16,7 @@ pub struct Escaped<'a> {
 
 /// Escapes all of `bytes`.
 pub fn escape(bytes: &[u8]) -> Escaped<'_> {
-    Escaped {
-        bytes,
-        most: usize::MAX,
-    }
+    Escaped { bytes, most: usize::MAX }
 }
 
 /// Escapes `bytes` and cuts what is shown after about `most` characters.

@@ -18,11 +18,7 @@ impl Pid {
     /// The id with this number, unless it is zero or negative (those name
     /// groups or "everything" in `kill(2)`, never one process).
     pub fn new(raw: i32) -> Option<Self> {
-        if raw > 0 {
-            std::num::NonZeroI32::new(raw).map(Self)
-        } else {
-            None
-        }
+        if raw > 0 { std::num::NonZeroI32::new(raw).map(Self) } else { None }
     }
 
     /// The calling process.

@@ -25,10 +25,7 @@ impl PidFd {
     pub fn open(pid: Pid) -> io::Result<Self> {
         let fd = pidfd_open(pid.into(), PidfdFlags::empty())?;
         let start = proc::start_time(pid)?;
-        let opened = Self {
-            id: ProcessId { pid, start },
-            fd,
-        };
+        let opened = Self { id: ProcessId { pid, start }, fd };
         // Still alive after reading: so the start time read was of this
         // process and not of a later one with the same id.
         opened.signal_zero()?;
@@ -41,11 +38,7 @@ impl PidFd {
     /// `ESRCH` when it is gone, also when its id belongs to another by now.
     pub fn open_exact(id: ProcessId) -> io::Result<Self> {
         let opened = Self::open(id.pid)?;
-        if opened.id.start == id.start {
-            Ok(opened)
-        } else {
-            Err(gone())
-        }
+        if opened.id.start == id.start { Ok(opened) } else { Err(gone()) }
     }
 
     /// The process that connected the other end of `socket`.
@@ -58,10 +51,7 @@ impl PidFd {
         match crate::sys::peer_pidfd(socket) {
             Ok(fd) => {
                 let start = proc::start_time(pid)?;
-                let opened = Self {
-                    id: ProcessId { pid, start },
-                    fd,
-                };
+                let opened = Self { id: ProcessId { pid, start }, fd };
                 opened.signal_zero()?;
                 Ok(opened)
             }
@@ -88,11 +78,7 @@ impl PidFd {
 
     fn signal_zero(&self) -> io::Result<()> {
         // rustix has no "signal 0"; polling says as much: readable means dead.
-        if self.has_ended()? {
-            Err(gone())
-        } else {
-            Ok(())
-        }
+        if self.has_ended()? { Err(gone()) } else { Ok(()) }
     }
 
     /// Whether the process has ended (a zombie has).
@@ -113,10 +99,7 @@ impl PidFd {
         let deadline = std::time::Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(std::time::Instant::now());
-            let timeout = Timespec::try_from(left).unwrap_or(Timespec {
-                tv_sec: 1,
-                tv_nsec: 0,
-            });
+            let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
             match poll(&mut fds, Some(&timeout)) {
                 Ok(n) => return Ok(n > 0),
@@ -145,24 +128,16 @@ mod tests {
     #[test]
     fn a_reused_id_is_not_opened() {
         let me = PidFd::open(Pid::of_self()).unwrap();
-        assert!(
-            PidFd::open_exact(me.id()).is_ok(),
-            "control: the true identity opens"
-        );
-        let other = ProcessId {
-            start: StartTime(me.id().start.0 + 1),
-            ..me.id()
-        };
+        assert!(PidFd::open_exact(me.id()).is_ok(), "control: the true identity opens");
+        let other = ProcessId { start: StartTime(me.id().start.0 + 1), ..me.id() };
         let refused = PidFd::open_exact(other).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::ESRCH));
     }
 
     #[test]
     fn a_zombie_has_ended() {
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let handle = PidFd::open(Pid::new(child.id().cast_signed()).unwrap()).unwrap();
         assert!(!handle.has_ended().unwrap(), "control: it runs");
         drop(child.stdin.take());

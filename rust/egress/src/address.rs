@@ -44,10 +44,7 @@ const SPECIAL_V4: [(Ipv4Net, &str); 20] = [
 ];
 
 const SPECIAL_V6: [(Ipv6Net, &str); 15] = [
-    (
-        Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128),
-        "unspecified",
-    ),
+    (Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 128), "unspecified"),
     (Ipv6Net::new_assert(Ipv6Addr::LOCALHOST, 128), "loopback"),
     (v6([0, 0, 0, 0], 96), "IPv4-compatible"),
     (v6([0x64, 0xff9b, 1, 0], 48), "local-use translation"),
@@ -102,20 +99,14 @@ pub fn check(address: IpAddr) -> Result<(), Refusal> {
     };
     match special {
         None => Ok(()),
-        Some((block, purpose)) => Err(Refusal::SpecialAddress {
-            address,
-            block,
-            purpose,
-        }),
+        Some((block, purpose)) => Err(Refusal::SpecialAddress { address, block, purpose }),
     }
 }
 
 type Block = (IpNet, &'static str);
 
 fn special_v4(address: Ipv4Addr) -> Option<Block> {
-    let (block, purpose) = SPECIAL_V4
-        .iter()
-        .find(|(block, _)| block.contains(&address))?;
+    let (block, purpose) = SPECIAL_V4.iter().find(|(block, _)| block.contains(&address))?;
     Some((IpNet::V4(*block), purpose))
 }
 
@@ -123,10 +114,7 @@ fn special_v6(address: Ipv6Addr) -> Option<Block> {
     if MAPPED.contains(&address) || NAT64.contains(&address) {
         return special_v4(low_v4(address));
     }
-    if let Some((block, purpose)) = SPECIAL_V6
-        .iter()
-        .find(|(block, _)| block.contains(&address))
-    {
+    if let Some((block, purpose)) = SPECIAL_V6.iter().find(|(block, _)| block.contains(&address)) {
         return Some((IpNet::V6(*block), purpose));
     }
     if !GLOBAL_UNICAST.contains(&address) {
@@ -145,9 +133,7 @@ fn low_v4(address: Ipv6Addr) -> Ipv4Addr {
 /// The IPv4 address of the router that a 6to4 address is behind, RFC 3056.
 fn six_to_four(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [_, _, a, b, c, d, ..] = address.octets();
-    SIX_TO_FOUR
-        .contains(&address)
-        .then(|| Ipv4Addr::new(a, b, c, d))
+    SIX_TO_FOUR.contains(&address).then(|| Ipv4Addr::new(a, b, c, d))
 }
 
 /// The IPv4 address in an ISATAP interface identifier, RFC 5214 section 6.1.

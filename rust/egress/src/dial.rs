@@ -90,33 +90,18 @@ mod tests {
     async fn the_checked_addresses_are_the_ones_connected_to() {
         // A name that is public when it is checked and local a moment later.
         let rebinding = script(&[&["8.8.8.8", "2606:4700::1111"], &["127.0.0.1"]]);
-        let checked = addresses(&rebinding, Route::Resolve("rebind.example"))
-            .await
-            .unwrap();
+        let checked = addresses(&rebinding, Route::Resolve("rebind.example")).await.unwrap();
         let dialled = Mutex::new(Vec::new());
         let (stream, address) = connect(&checked, 443, |to: SocketAddr| {
             dialled.lock().unwrap().push(to.to_string());
-            async move {
-                if to.is_ipv6() {
-                    Ok("stream")
-                } else {
-                    Err(io::Error::other("no"))
-                }
-            }
+            async move { if to.is_ipv6() { Ok("stream") } else { Err(io::Error::other("no")) } }
         })
         .await
         .unwrap();
         assert_eq!(stream, "stream");
         assert_eq!(address, "2606:4700::1111".parse::<IpAddr>().unwrap());
-        assert_eq!(
-            *dialled.lock().unwrap(),
-            ["8.8.8.8:443", "[2606:4700::1111]:443"]
-        );
-        assert_eq!(
-            rebinding.0.lock().unwrap().len(),
-            1,
-            "resolved more than once"
-        );
+        assert_eq!(*dialled.lock().unwrap(), ["8.8.8.8:443", "[2606:4700::1111]:443"]);
+        assert_eq!(rebinding.0.lock().unwrap().len(), 1, "resolved more than once");
     }
 
     #[tokio::test]
@@ -124,19 +109,12 @@ mod tests {
         for (answer, refused) in [
             (&["127.0.0.1"][..], Some("127.0.0.1")),
             (&["8.8.8.8", "10.0.0.1"], Some("10.0.0.1")),
-            (
-                &["2606:4700::1111", "::ffff:10.0.0.1", "8.8.8.8"],
-                Some("::ffff:10.0.0.1"),
-            ),
+            (&["2606:4700::1111", "::ffff:10.0.0.1", "8.8.8.8"], Some("::ffff:10.0.0.1")),
             (&["8.8.8.8", "1.1.1.1"], None),
         ] {
             let found = addresses(&script(&[answer]), Route::Resolve("a.example")).await;
             let address = found.err().and_then(|denial| denial.address());
-            assert_eq!(
-                address,
-                refused.map(|text| text.parse().unwrap()),
-                "{answer:?}"
-            );
+            assert_eq!(address, refused.map(|text| text.parse().unwrap()), "{answer:?}");
         }
     }
 
@@ -150,13 +128,9 @@ mod tests {
 
     #[tokio::test]
     async fn failures_are_told_apart() {
-        let none = addresses(&script(&[&[]]), Route::Resolve("a.example"))
-            .await
-            .unwrap_err();
+        let none = addresses(&script(&[&[]]), Route::Resolve("a.example")).await.unwrap_err();
         assert_eq!(none.code(), "no-address");
-        let error = addresses(&script(&[]), Route::Resolve("a.example"))
-            .await
-            .unwrap_err();
+        let error = addresses(&script(&[]), Route::Resolve("a.example")).await.unwrap_err();
         assert_eq!(error.code(), "resolve-failed");
         let address = ["8.8.8.8".parse().unwrap()];
         let refused = connect(&address, 1, |_| async {
@@ -170,11 +144,7 @@ mod tests {
         let start = Instant::now();
         let silent: [IpAddr; 2] = ["8.8.8.8".parse().unwrap(), "1.1.1.1".parse().unwrap()];
         let second = connect(&silent, 443, |to: SocketAddr| async move {
-            if to.ip() == silent[0] {
-                std::future::pending().await
-            } else {
-                Ok(())
-            }
+            if to.ip() == silent[0] { std::future::pending().await } else { Ok(()) }
         });
         assert_eq!(second.await.unwrap().1, silent[1]);
         assert_eq!(start.elapsed().as_secs(), CONNECT_DEADLINE.as_secs() / 2);
@@ -194,9 +164,7 @@ mod tests {
             }
         }
         let start = Instant::now();
-        let denial = addresses(&Silent, Route::Resolve("a.example"))
-            .await
-            .unwrap_err();
+        let denial = addresses(&Silent, Route::Resolve("a.example")).await.unwrap_err();
         assert_eq!(denial.code(), "resolve-timeout");
         assert_eq!(start.elapsed().as_secs(), RESOLVE_DEADLINE.as_secs());
     }

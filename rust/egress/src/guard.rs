@@ -146,11 +146,7 @@ impl<R: Resolver> Guard<R> {
             Err(refusal) => Err(refusal.into()),
         };
         let reply = match outcome {
-            Ok(Open {
-                stream,
-                address,
-                reason,
-            }) => {
+            Ok(Open { stream, address, reason }) => {
                 let upstream = Upstream::new(stream, entry.allow(address, reason));
                 let tunnel = (hyper::upgrade::on(request), upstream);
                 *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
@@ -177,11 +173,7 @@ impl<R: Resolver> Guard<R> {
         let (stream, address) = connect(&addresses, port, TcpStream::connect).await?;
         // What does not matter to whether the tunnel works may fail.
         let _ = stream.set_nodelay(true);
-        Ok(Open {
-            stream,
-            address,
-            reason,
-        })
+        Ok(Open { stream, address, reason })
     }
 
     /// Records a connection that ended before there was a request to answer.
@@ -201,10 +193,7 @@ impl<R: Resolver> Guard<R> {
     }
 
     fn entry(&self) -> Entry {
-        Entry::new(
-            &self.recorder,
-            self.requests.fetch_add(1, Ordering::Relaxed),
-        )
+        Entry::new(&self.recorder, self.requests.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -219,10 +208,7 @@ fn denied(denial: &Denial) -> Response<Full<Bytes>> {
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    headers.insert(
-        CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     if status == StatusCode::METHOD_NOT_ALLOWED {
         headers.insert(ALLOW, HeaderValue::from_static("CONNECT"));
     }

@@ -158,8 +158,7 @@ impl fmt::Display for Host {
 
 /// Whether there are only the characters of host names, in either case.
 fn is_plain(text: &str) -> bool {
-    text.bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
 fn ipv6(text: &str) -> Result<Ipv6Addr, HostError> {
@@ -201,11 +200,7 @@ fn ipv4(name: &str) -> Option<Ipv4Addr> {
 fn number(text: &str) -> Option<u32> {
     if let Some(hex) = text.strip_prefix("0x") {
         // By the URL standard a lone "0x" is zero.
-        return if hex.is_empty() {
-            Some(0)
-        } else {
-            u32::from_str_radix(hex, 16).ok()
-        };
+        return if hex.is_empty() { Some(0) } else { u32::from_str_radix(hex, 16).ok() };
     }
     match text.strip_prefix('0') {
         Some(octal) if !octal.is_empty() => u32::from_str_radix(octal, 8).ok(),

@@ -77,10 +77,7 @@ impl<R: Resolver> Guard<R> {
 
 /// Whether the next attempt would fail, too.
 fn is_about_the_listener(error: &io::Error) -> bool {
-    !matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted
-    )
+    !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted)
 }
 
 #[cfg(test)]
@@ -134,10 +131,7 @@ mod tests {
         let run = guard.accept_from(&listener, async { drop(stopped.await) });
         let ask = async {
             let start = tokio::time::Instant::now();
-            client
-                .write_all(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n")
-                .await
-                .unwrap();
+            client.write_all(b"CONNECT a.example:443 HTTP/1.1\r\n\r\n").await.unwrap();
             let mut reply = String::new();
             client.read_to_string(&mut reply).await.unwrap();
             stop.send(()).unwrap();

@@ -116,10 +116,7 @@ impl Policy {
             return Err(Refusal::HostNotAllowed { host: host.clone() });
         }
         if !listed.any(|ports| ports.contains(&port)) {
-            return Err(Refusal::PortNotAllowed {
-                host: host.clone(),
-                port,
-            });
+            return Err(Refusal::PortNotAllowed { host: host.clone(), port });
         }
         if let Some(&address) = self.exceptions.get(host) {
             return Ok(Route::Exception(address));
@@ -135,9 +132,7 @@ impl Policy {
         let above = std::iter::successors(host.name(), |name| {
             name.split_once('.').map(|(_, parent)| parent)
         });
-        let subdomains = above
-            .skip(1)
-            .filter_map(|domain| self.subdomains.get(domain));
+        let subdomains = above.skip(1).filter_map(|domain| self.subdomains.get(domain));
         self.hosts.get(host).into_iter().chain(subdomains)
     }
 
@@ -150,11 +145,8 @@ impl Policy {
             Some(None) => return Err(PolicyError::AllowPort { entry: named() }),
         };
         let domain = pattern.strip_prefix("*.");
-        let host =
-            Host::parse(domain.unwrap_or(pattern)).map_err(|cause| PolicyError::AllowHost {
-                entry: named(),
-                cause,
-            })?;
+        let host = Host::parse(domain.unwrap_or(pattern))
+            .map_err(|cause| PolicyError::AllowHost { entry: named(), cause })?;
         let listed = match (domain, host.name()) {
             (None, _) => self.hosts.entry(host).or_default(),
             (Some(_), Some(name)) => self.subdomains.entry(name.to_owned()).or_default(),
@@ -166,16 +158,11 @@ impl Policy {
 
     fn except(&mut self, text: &str, address: IpAddr) -> Result<(), PolicyError> {
         let named = || text.to_owned();
-        let host = Host::parse(text).map_err(|cause| PolicyError::ExceptionHost {
-            host: named(),
-            cause,
-        })?;
+        let host = Host::parse(text)
+            .map_err(|cause| PolicyError::ExceptionHost { host: named(), cause })?;
         let address = address.to_canonical();
         if address.is_unspecified() || address.is_multicast() {
-            return Err(PolicyError::ExceptionAddress {
-                host: named(),
-                address,
-            });
+            return Err(PolicyError::ExceptionAddress { host: named(), address });
         }
         match self.exceptions.insert(host, address) {
             Some(other) if other != address => {

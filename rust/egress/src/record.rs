@@ -90,10 +90,7 @@ impl Entry {
             sent: 0,
             received: 0,
         };
-        Self {
-            record,
-            recorder: Arc::clone(recorder),
-        }
+        Self { record, recorder: Arc::clone(recorder) }
     }
 
     /// Notes what is asked for: the host in canonical form if it has one.
@@ -122,10 +119,8 @@ impl Entry {
         self.record.address = Some(address);
         self.note(reason, format!("connected to {address}"));
 
-        let mut closing = Self {
-            record: self.record.clone(),
-            recorder: Arc::clone(&self.recorder),
-        };
+        let mut closing =
+            Self { record: self.record.clone(), recorder: Arc::clone(&self.recorder) };
         closing.record.event = Event::Closed;
         closing.note("aborted", "the tunnel was cut by the guard".to_owned());
         closing

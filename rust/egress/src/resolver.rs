@@ -45,9 +45,7 @@ const MAX_LOOKUPS: usize = 64;
 impl SystemResolver {
     /// Makes a resolver; its clones share a limit on simultaneous lookups.
     pub fn new() -> Self {
-        Self {
-            lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)),
-        }
+        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 }
 
@@ -59,10 +57,7 @@ impl Default for SystemResolver {
 
 impl Resolver for SystemResolver {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        let slot = Arc::clone(&self.lookups)
-            .acquire_owned()
-            .await
-            .map_err(io::Error::other)?;
+        let slot = Arc::clone(&self.lookups).acquire_owned().await.map_err(io::Error::other)?;
         let absolute = format!("{name}.");
         // A task of its own keeps the slot until the thread is free again, also
         // when the caller gives up.

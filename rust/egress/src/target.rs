@@ -62,11 +62,7 @@ pub(crate) fn split_port(text: &str) -> (&str, Option<&str>) {
         return whole;
     };
     let bracketed = host.starts_with('[') && host.ends_with(']');
-    if bracketed || !host.contains(':') {
-        (host, Some(port))
-    } else {
-        whole
-    }
+    if bracketed || !host.contains(':') { (host, Some(port)) } else { whole }
 }
 
 /// A port: 1 to 65535, in digits.

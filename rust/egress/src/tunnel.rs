@@ -24,17 +24,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Upstream<S> {
     /// before the other.
     pub(crate) async fn relay<C: AsyncRead + AsyncWrite + Unpin>(mut self, mut client: C) {
         match copy_bidirectional(&mut client, &mut self).await {
-            Ok(_) => self
-                .entry
-                .note("finished", "both sides ended the tunnel".to_owned()),
+            Ok(_) => self.entry.note("finished", "both sides ended the tunnel".to_owned()),
             Err(error) => self.broken(&error),
         }
     }
 
     /// Ends the tunnel because of an error.
     pub(crate) fn broken(mut self, error: &dyn std::error::Error) {
-        self.entry
-            .note("broken", format!("the tunnel broke: {error}"));
+        self.entry.note("broken", format!("the tunnel broke: {error}"));
     }
 }
 

@@ -55,10 +55,8 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  paddock run\n  paddock run codex --workspace ~/src/app\n  \
-    paddock run codex -- exec \"run the tests\"\n  paddock run --dry-run --json codex"
-)]
+#[command(after_help = "Examples:\n  paddock run\n  paddock run codex --workspace ~/src/app\n  \
+    paddock run codex -- exec \"run the tests\"\n  paddock run --dry-run --json codex")]
 pub(crate) struct Run {
     /// The agent [default: the configured one, else standin]
     pub(crate) agent: Option<String>,

@@ -24,11 +24,7 @@ pub(crate) enum Error {
     #[error("there is no agent {name:?}; known: {known}")]
     AgentUnknown { name: String, known: String },
     #[error("{program} at {path} cannot be used: {reason}")]
-    BadProgram {
-        program: &'static str,
-        path: PathBuf,
-        reason: String,
-    },
+    BadProgram { program: &'static str, path: PathBuf, reason: String },
     #[error("the configuration {path} is not usable: {reason}")]
     Configuration { path: PathBuf, reason: String },
     #[error("the directory {path} is not private: {reason}")]
@@ -44,24 +40,11 @@ pub(crate) enum Error {
     #[error("Landlock on this kernel is {found}; {needed} is needed")]
     Landlock { found: String, needed: String },
     #[error("the {layer} layer did not start: {reason}{log}")]
-    LayerStart {
-        layer: &'static str,
-        reason: String,
-        log: String,
-    },
+    LayerStart { layer: &'static str, reason: String, log: String },
     #[error("{program} was not found (looked for {looked})")]
-    MissingProgram {
-        program: &'static str,
-        looked: String,
-        install: &'static str,
-    },
+    MissingProgram { program: &'static str, looked: String, install: &'static str },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
-    NoNamespaces {
-        tier: &'static str,
-        reason: String,
-        setting: Option<String>,
-        remains: String,
-    },
+    NoNamespaces { tier: &'static str, reason: String, setting: Option<String>, remains: String },
     #[error("{program} {found} at {path} is too old; {needed} or newer is needed")]
     ProgramTooOld {
         program: &'static str,
@@ -77,17 +60,9 @@ pub(crate) enum Error {
     #[error("the path {path} is too long for a socket by {excess} bytes")]
     SocketPath { path: PathBuf, excess: usize },
     #[error("the agent's {half} could not be started: {reason}")]
-    StartAgent {
-        half: &'static str,
-        reason: String,
-        not_found: bool,
-    },
+    StartAgent { half: &'static str, reason: String, not_found: bool },
     #[error("the record {path} has schema version {found}; this paddock knows {known}")]
-    StateVersion {
-        path: PathBuf,
-        found: u64,
-        known: u32,
-    },
+    StateVersion { path: PathBuf, found: u64, known: u32 },
     #[error("stopped by {by}")]
     Stopped { by: String, status: u8 },
     #[error("the agent was stopped: {what}")]
@@ -100,10 +75,9 @@ impl Error {
     /// The exit status.
     pub(crate) fn status(&self) -> u8 {
         match self {
-            Self::AgentProgram { .. }
-            | Self::StartAgent {
-                not_found: true, ..
-            } => status::NOT_FOUND,
+            Self::AgentProgram { .. } | Self::StartAgent { not_found: true, .. } => {
+                status::NOT_FOUND
+            }
             Self::Stopped { status, .. } => *status,
             Self::SelfTest { .. } | Self::Unconfined { .. } => status::UNCONFINED,
             _ => status::FAILED,
@@ -139,9 +113,7 @@ impl Error {
             Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
                 (*install).into()
             }
-            Self::NoNamespaces {
-                setting, remains, ..
-            } => match setting {
+            Self::NoNamespaces { setting, remains, .. } => match setting {
                 Some(setting) => format!("{setting}; or choose a lesser tier: {remains}"),
                 None => format!("choose a lesser tier: {remains}"),
             },

@@ -42,10 +42,9 @@ impl Link {
     /// What is expected instead.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("tcp", port)) => port
-                .parse()
-                .map(Self::Tcp)
-                .map_err(|_| format!("{port:?} is no port")),
+            Some(("tcp", port)) => {
+                port.parse().map(Self::Tcp).map_err(|_| format!("{port:?} is no port"))
+            }
             Some(("unix", path)) => Ok(Self::Unix(path.into())),
             _ => Err("tcp:PORT or unix:PATH is expected".into()),
         }
@@ -71,10 +70,7 @@ pub(crate) fn await_server(link: &Link, patience: Duration, argv: &[OsString]) -
     let deadline = Instant::now() + patience;
     while !link.answers() {
         if Instant::now() >= deadline {
-            eprintln!(
-                "paddock: the agent's server did not answer within {} s",
-                patience.as_secs()
-            );
+            eprintln!("paddock: the agent's server did not answer within {} s", patience.as_secs());
             return ExitCode::from(status::FAILED);
         }
         std::thread::sleep(PROBE_INTERVAL);

@@ -18,10 +18,7 @@ impl Notices {
     pub(crate) fn new(as_json: bool) -> Self {
         let with_colour = std::io::stderr().is_terminal()
             && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self {
-            as_json,
-            with_colour,
-        }
+        Self { as_json, with_colour }
     }
 
     /// The first pass held: the agent starts now.
@@ -52,17 +49,9 @@ impl Notices {
     /// The launch is over.
     pub(crate) fn ended(self, status: u8, reason: Option<&str>) {
         if self.as_json {
-            self.tell(
-                "",
-                "",
-                &json!({ "event": "ended", "status": status, "reason": reason }),
-            );
+            self.tell("", "", &json!({ "event": "ended", "status": status, "reason": reason }));
         } else if reason.is_none() && status != 0 {
-            self.tell(
-                "33",
-                &format!("the agent ended with status {status}"),
-                &json!({}),
-            );
+            self.tell("33", &format!("the agent ended with status {status}"), &json!({}));
         }
     }
 
@@ -72,11 +61,7 @@ impl Notices {
         let _ = if self.as_json {
             writeln!(out, "{value}")
         } else if self.with_colour {
-            write!(
-                out,
-                "\x1b[{colour}mpaddock:\x1b[0m {}\r\n",
-                text.replace('\n', "\r\n")
-            )
+            write!(out, "\x1b[{colour}mpaddock:\x1b[0m {}\r\n", text.replace('\n', "\r\n"))
         } else {
             writeln!(out, "paddock: {text}")
         };

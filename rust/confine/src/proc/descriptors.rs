@@ -59,11 +59,7 @@ pub fn descriptors(pid: Pid) -> io::Result<Vec<Descriptor>> {
         } else {
             DescriptorKind::Other
         };
-        found.push(Descriptor {
-            number,
-            target: target.into_os_string().into_vec(),
-            kind,
-        });
+        found.push(Descriptor { number, target: target.into_os_string().into_vec(), kind });
     }
     Ok(found)
 }

@@ -35,10 +35,7 @@ impl FileId {
     pub fn of_path(path: &std::path::Path) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
         let metadata = std::fs::metadata(path)?;
-        Ok(Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-        })
+        Ok(Self { device: metadata.dev(), inode: metadata.ino() })
     }
 }
 

@@ -29,11 +29,7 @@ impl TaskFiles {
         let status = File::open(format!("{directory}/status"))?;
         let children = File::open(format!("{directory}/children"))?;
         let start = start_time(task)?;
-        let opened = Self {
-            id: ProcessId { pid: task, start },
-            status,
-            children,
-        };
+        let opened = Self { id: ProcessId { pid: task, start }, status, children };
         // The start time was read by path: it is of this task if this task is
         // there still.
         opened.status.read_at(&mut [0; 1], 0)?;
@@ -105,10 +101,8 @@ mod tests {
 
     #[test]
     fn children_are_found_and_a_dead_task_is_gone() {
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = Pid::new(child.id().cast_signed()).unwrap();
         let mut buffer = Vec::new();
         // Children belong to the thread that made them: this one.
@@ -116,15 +110,10 @@ mod tests {
         let parent = TaskFiles::open(Pid::of_self(), me).unwrap();
         assert!(parent.children(&mut buffer).unwrap().contains(&pid));
         let files = TaskFiles::open(pid, pid).unwrap();
-        assert_eq!(
-            files.status(&mut buffer).unwrap().parent,
-            Some(Pid::of_self())
-        );
+        assert_eq!(files.status(&mut buffer).unwrap().parent, Some(Pid::of_self()));
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert!(super::super::is_gone(
-            &files.status(&mut buffer).unwrap_err()
-        ));
+        assert!(super::super::is_gone(&files.status(&mut buffer).unwrap_err()));
         assert!(!parent.children(&mut buffer).unwrap().contains(&pid));
     }
 }

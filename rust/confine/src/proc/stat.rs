@@ -21,12 +21,7 @@ fn parse_start_time(stat: &[u8]) -> Option<StartTime> {
     let end_of_name = stat.iter().rposition(|&b| b == b')')?;
     let fields = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
     // The first field after the name is number 3.
-    fields
-        .split_ascii_whitespace()
-        .nth(22 - 3)?
-        .parse()
-        .ok()
-        .map(StartTime)
+    fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok().map(StartTime)
 }
 
 #[cfg(test)]
@@ -38,11 +33,7 @@ mod tests {
         let tail = " S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 100 10";
         for name in ["cat", "a) S 1", "x\ny", ")", "((", "\u{1b}[2J"] {
             let line = format!("7 ({name}){tail}");
-            assert_eq!(
-                parse_start_time(line.as_bytes()),
-                Some(StartTime(4242)),
-                "{name:?}"
-            );
+            assert_eq!(parse_start_time(line.as_bytes()), Some(StartTime(4242)), "{name:?}");
         }
     }
 

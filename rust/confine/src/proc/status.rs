@@ -77,10 +77,7 @@ impl Status {
         let mut uids = [0; 4];
         let mut words = fields.words("Uid")?;
         for uid in &mut uids {
-            *uid = words
-                .next()
-                .and_then(|w| w.parse().ok())
-                .ok_or(ParseError("Uid"))?;
+            *uid = words.next().and_then(|w| w.parse().ok()).ok_or(ParseError("Uid"))?;
         }
         let mut capabilities = 0;
         for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
@@ -122,9 +119,8 @@ impl<'a> Fields<'a> {
                 Some(end) => rest.split_at(end),
                 None => (rest, &[][..]),
             };
-            if let Some(value) = line
-                .strip_prefix(key.as_bytes())
-                .and_then(|line| line.strip_prefix(b":"))
+            if let Some(value) =
+                line.strip_prefix(key.as_bytes()).and_then(|line| line.strip_prefix(b":"))
             {
                 return Ok(value.trim_ascii());
             }

@@ -44,11 +44,7 @@ fn numbered(directory: &Path) -> io::Result<Vec<Pid>> {
     let mut ids = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let name = entry?.file_name();
-        if let Some(id) = name
-            .to_str()
-            .and_then(|n| n.parse().ok())
-            .and_then(Pid::new)
-        {
+        if let Some(id) = name.to_str().and_then(|n| n.parse().ok()).and_then(Pid::new) {
             ids.push(id);
         }
     }

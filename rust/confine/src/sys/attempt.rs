@@ -62,24 +62,14 @@ pub fn attempt_trace(target: Pid) -> io::Result<()> {
 /// mapped there: that is access, not refusal.
 pub fn attempt_memory_read(target: Pid, address: usize) -> io::Result<()> {
     let mut byte = 0u8;
-    let local = libc::iovec {
-        iov_base: (&raw mut byte).cast(),
-        iov_len: 1,
-    };
-    let remote = libc::iovec {
-        iov_base: address as *mut libc::c_void,
-        iov_len: 1,
-    };
+    let local = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: 1 };
     // SAFETY: `local` points at one live byte; `remote` is an address in the
     // other process, which the kernel checks.
     let read = unsafe {
         libc::process_vm_readv(target.get(), &raw const local, 1, &raw const remote, 1, 0)
     };
-    if read < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if read < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Duplicates descriptor 0 of the process behind `pidfd` (`pidfd_getfd(2)`).

@@ -24,11 +24,7 @@ const SO_PEERPIDFD: libc::c_int = 77;
 const SIOCGSKNS: libc::c_ulong = 0x894c;
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(result)
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
 /// A pidfd of the process that connected, or made, the other end of `socket`.
@@ -70,12 +66,7 @@ pub fn may_read(task: Pid) -> io::Result<()> {
     // SAFETY: both pointers are to live locals of the types that the call
     // writes (`struct robust_list_head *` and `size_t`); `head` is not used.
     check(unsafe {
-        libc::syscall(
-            libc::SYS_get_robust_list,
-            task.get(),
-            &raw mut head,
-            &raw mut length,
-        )
+        libc::syscall(libc::SYS_get_robust_list, task.get(), &raw mut head, &raw mut length)
     })
     .map(drop)
 }
@@ -88,9 +79,8 @@ pub fn may_read(task: Pid) -> io::Result<()> {
 pub fn socket_net_namespace(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: SIOCGSKNS takes no argument (the kernel ignores it) and returns
     // a new descriptor or an error.
-    let fd = check(libc::c_long::from(unsafe {
-        libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _, 0)
-    }))?;
+    let fd =
+        check(libc::c_long::from(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _, 0) }))?;
     #[allow(clippy::cast_possible_truncation)] // a descriptor is a c_int
     // SAFETY: the descriptor is new and owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })

@@ -70,12 +70,7 @@ pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
             // SAFETY: three integers; marking descriptors close-on-exec does
             // not invalidate any that are in use before exec.
             if unsafe {
-                libc::syscall(
-                    libc::SYS_close_range,
-                    first,
-                    u32::MAX,
-                    libc::CLOSE_RANGE_CLOEXEC,
-                )
+                libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
             } < 0
             {
                 return Err(io::Error::last_os_error());
@@ -116,9 +111,5 @@ pub fn unblock_signals() -> io::Result<()> {
         libc::sigemptyset(&raw mut set);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut())
     };
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

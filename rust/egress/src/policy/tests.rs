@@ -1,12 +1,7 @@
 use super::*;
 
 fn policy(allow: &[&str], exceptions: &[(&str, &str)]) -> Result<Policy, PolicyError> {
-    Policy::new(
-        allow,
-        exceptions
-            .iter()
-            .map(|(host, ip)| (host, ip.parse().unwrap())),
-    )
+    Policy::new(allow, exceptions.iter().map(|(host, ip)| (host, ip.parse().unwrap())))
 }
 
 #[test]
@@ -81,11 +76,7 @@ fn routes() {
 #[test]
 fn bad_entries_are_named() {
     for (allow, exceptions, message) in [
-        (
-            &["ok.example", ""][..],
-            &[][..],
-            "allow entry \"\": the host is empty",
-        ),
+        (&["ok.example", ""][..], &[][..], "allow entry \"\": the host is empty"),
         (
             &["https://a.example"],
             &[],
@@ -112,11 +103,7 @@ fn bad_entries_are_named() {
             &[],
             "allow entry \"a.*.example\": the host contains a character that is not allowed in host names",
         ),
-        (
-            &["*.1"],
-            &[],
-            "allow entry \"*.1\": an address has no subdomains",
-        ),
+        (&["*.1"], &[], "allow entry \"*.1\": an address has no subdomains"),
         (
             &["a b\n"],
             &[],
@@ -127,11 +114,7 @@ fn bad_entries_are_named() {
             &[("*.a", "10.0.0.1")],
             "exception \"*.a\": the host contains a character that is not allowed in host names",
         ),
-        (
-            &[],
-            &[("a", "0.0.0.0")],
-            "exception \"a\": 0.0.0.0 is not the address of a host",
-        ),
+        (&[], &[("a", "0.0.0.0")], "exception \"a\": 0.0.0.0 is not the address of a host"),
         (
             &[],
             &[("a", "10.0.0.1"), ("A.", "10.0.0.2")],
@@ -141,13 +124,7 @@ fn bad_entries_are_named() {
         let error = policy(allow, exceptions).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    assert!(
-        policy(
-            &["a", "A."],
-            &[("a", "10.0.0.1"), ("A.", "::ffff:10.0.0.1")]
-        )
-        .is_ok()
-    );
+    assert!(policy(&["a", "A."], &[("a", "10.0.0.1"), ("A.", "::ffff:10.0.0.1")]).is_ok());
 }
 
 #[test]

@@ -19,14 +19,7 @@ fn raise_descriptor_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let needed = CLIENTS as u64 * 5;
     if current.is_some_and(|current| current < needed) {
-        setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: Some(needed),
-                maximum,
-            },
-        )
-        .unwrap();
+        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum }).unwrap();
     }
 }
 

@@ -31,10 +31,9 @@ async fn a_refused_name_is_not_resolved() {
         assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
         let record = bench.record().await;
         assert_eq!(record.decision, Decision::Refused);
-        assert!(reply.ends_with(&format!(
-            "\r\n\r\nrefused: {}: {}\n",
-            record.reason, record.message
-        )));
+        assert!(
+            reply.ends_with(&format!("\r\n\r\nrefused: {}: {}\n", record.reason, record.message))
+        );
     }
     assert_eq!(bench.names.asked(), [""; 0]);
     // The same guard does resolve a name that is allowed: the count can count.
@@ -60,19 +59,14 @@ async fn an_allowed_name_with_a_bad_address_is_refused() {
         ("mapped.example", "::ffff:127.0.0.1"),
         ("metadata.example", "169.254.169.254"),
     ] {
-        let reply = bench
-            .ask(&connect_to(&format!("{name}:{}", echo.port())))
-            .await;
+        let reply = bench.ask(&connect_to(&format!("{name}:{}", echo.port()))).await;
         assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
         assert!(reply.contains("refused: special-address: "), "{reply}");
         let record = bench.record().await;
         assert_eq!(record.host, name);
         assert_eq!(record.port, Some(echo.port()));
         assert_eq!(record.address, Some(address.parse().unwrap()));
-        assert_eq!(
-            (record.decision, record.reason),
-            (Decision::Refused, "special-address")
-        );
+        assert_eq!((record.decision, record.reason), (Decision::Refused, "special-address"));
     }
     assert_eq!(bench.names.asked().len(), 4, "each name is resolved once");
     assert!(bench.no_more_records());
@@ -96,9 +90,7 @@ async fn address_literals_need_an_entry_and_pass_the_check() {
         assert_eq!(bench.record().await.reason, reason, "{host}");
     }
     let exception = [("2130706433", echo.ip())];
-    bench
-        .guard
-        .set_policy(Policy::new([&listed], exception).unwrap());
+    bench.guard.set_policy(Policy::new([&listed], exception).unwrap());
     open(&mut bench.connect(), &format!("127.1:{port}")).await;
     assert_eq!(bench.record().await.reason, "exception");
     assert_eq!(bench.names.asked(), [""; 0]);
@@ -107,14 +99,8 @@ async fn address_literals_need_an_entry_and_pass_the_check() {
 #[tokio::test]
 async fn failures_are_reported_as_such() {
     // A port on which nobody listens: the listener is gone at once.
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    let allow = [
-        format!("closed.internal:{}", free.port()),
-        "empty.example".to_owned(),
-    ];
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let allow = [format!("closed.internal:{}", free.port()), "empty.example".to_owned()];
     let policy = Policy::new(allow, [("closed.internal", free.ip())]).unwrap();
     let mut bench = Bench::new(policy, Names::new(&[("empty.example", &[])]));
     for (authority, reason) in [
@@ -123,10 +109,7 @@ async fn failures_are_reported_as_such() {
     ] {
         let reply = bench.ask(&connect_to(&authority)).await;
         assert!(reply.starts_with("HTTP/1.1 502 "), "{reply}");
-        assert!(
-            reply.contains(&format!("\r\n\r\nfailed: {reason}: ")),
-            "{reply}"
-        );
+        assert!(reply.contains(&format!("\r\n\r\nfailed: {reason}: ")), "{reply}");
         let record = bench.record().await;
         assert_eq!((record.decision, record.reason), (Decision::Failed, reason));
     }
@@ -137,24 +120,12 @@ async fn the_policy_can_be_replaced() {
     let echo = echo_server().await;
     let authority = format!("echo.internal:{}", echo.port());
     let bench = Bench::new(Policy::default(), Names::new(&[]));
-    assert!(
-        bench
-            .ask(&connect_to(&authority))
-            .await
-            .starts_with("HTTP/1.1 403 ")
-    );
+    assert!(bench.ask(&connect_to(&authority)).await.starts_with("HTTP/1.1 403 "));
     let exception = [("echo.internal", echo.ip())];
-    bench
-        .guard
-        .set_policy(Policy::new([&authority], exception).unwrap());
+    bench.guard.set_policy(Policy::new([&authority], exception).unwrap());
     open(&mut bench.connect(), &authority).await;
     bench.guard.set_policy(Policy::default());
-    assert!(
-        bench
-            .ask(&connect_to(&authority))
-            .await
-            .starts_with("HTTP/1.1 403 ")
-    );
+    assert!(bench.ask(&connect_to(&authority)).await.starts_with("HTTP/1.1 403 "));
 }
 
 #[tokio::test]
@@ -174,30 +145,21 @@ async fn a_client_that_leaves_is_recorded() {
         let guard = Arc::new(Guard::new(policy(&["a.example"]), resolver, recorder));
         let (mut client, stream) = tokio::io::duplex(1024);
         let served = tokio::spawn(guard.serve(stream));
-        client
-            .write_all(connect_to("a.example:443").as_bytes())
-            .await
-            .unwrap();
+        client.write_all(connect_to("a.example:443").as_bytes()).await.unwrap();
         if while_resolving {
             within(asked.notified()).await;
         }
         drop(client);
         within(served).await.unwrap();
         let record = records.recv().await.unwrap();
-        assert_eq!(
-            (record.reason, record.host.as_str()),
-            ("abandoned", "a.example")
-        );
+        assert_eq!((record.reason, record.host.as_str()), ("abandoned", "a.example"));
         assert!(records.recv().await.is_none(), "one record");
     }
 }
 
 #[tokio::test]
 async fn records_have_a_stable_form() {
-    let mut bench = Bench::new(
-        policy(&["a.example"]),
-        Names::new(&[("a.example", &["10.0.0.1"])]),
-    );
+    let mut bench = Bench::new(policy(&["a.example"]), Names::new(&[("a.example", &["10.0.0.1"])]));
     bench.ask(&connect_to("A.example:443")).await;
     let record = bench.record().await;
     assert_eq!(record.event, Event::Decided);

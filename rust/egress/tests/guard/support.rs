@@ -24,14 +24,8 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn new(table: &[(&'static str, &[&str])]) -> Arc<Self> {
         let parse = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
-        let table = table
-            .iter()
-            .map(|(name, addresses)| (*name, parse(addresses)))
-            .collect();
-        Arc::new(Self {
-            table,
-            asked: Mutex::default(),
-        })
+        let table = table.iter().map(|(name, addresses)| (*name, parse(addresses))).collect();
+        Arc::new(Self { table, asked: Mutex::default() })
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {
@@ -42,10 +36,7 @@ impl Names {
 impl Resolver for Names {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.asked.lock().unwrap().push(name.to_owned());
-        self.table
-            .get(name)
-            .cloned()
-            .ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.table.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
@@ -62,11 +53,7 @@ impl Bench {
         // The receiver is gone when a test has seen enough.
         let recorder = Arc::new(move |record| drop(sender.send(record)));
         let guard = Arc::new(Guard::new(policy, Arc::clone(&names), recorder));
-        Self {
-            guard,
-            names,
-            records,
-        }
+        Self { guard, names, records }
     }
 
     /// A new connection to the guard.
@@ -113,10 +100,7 @@ pub(crate) async fn open(
     client: &mut (impl AsyncRead + AsyncWrite + Unpin),
     authority: &str,
 ) -> String {
-    client
-        .write_all(connect_to(authority).as_bytes())
-        .await
-        .unwrap();
+    client.write_all(connect_to(authority).as_bytes()).await.unwrap();
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(within(client.read_u8()).await.unwrap());

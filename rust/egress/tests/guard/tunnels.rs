@@ -26,14 +26,8 @@ async fn bytes_pass_and_are_counted() {
     assert!(!head.to_lowercase().contains("content-length"), "{head}");
     assert!(!head.to_lowercase().contains("connection: close"), "{head}");
     let opened = bench.record().await;
-    assert_eq!(
-        (opened.event, opened.decision),
-        (Event::Decided, Decision::Allowed)
-    );
-    assert_eq!(
-        (opened.reason, opened.address),
-        ("exception", Some(echo.ip()))
-    );
+    assert_eq!((opened.event, opened.decision), (Event::Decided, Decision::Allowed));
+    assert_eq!((opened.reason, opened.address), ("exception", Some(echo.ip())));
     assert_eq!((opened.sent, opened.received), (0, 0));
 
     // More than all buffers on the way together hold.
@@ -51,14 +45,8 @@ async fn bytes_pass_and_are_counted() {
 
     let closed = bench.record().await;
     assert_eq!((closed.event, closed.reason), (Event::Closed, "finished"));
-    assert_eq!(
-        (closed.sent, closed.received),
-        (sent.len() as u64, sent.len() as u64)
-    );
-    assert_eq!(
-        (closed.request, &closed.host),
-        (opened.request, &opened.host)
-    );
+    assert_eq!((closed.sent, closed.received), (sent.len() as u64, sent.len() as u64));
+    assert_eq!((closed.request, &closed.host), (opened.request, &opened.host));
     assert_eq!(bench.names.asked(), [""; 0]);
     assert!(bench.no_more_records());
 }
@@ -80,10 +68,7 @@ async fn each_half_ends_by_itself() {
     client.shutdown().await.unwrap();
     assert_eq!(read_all(&mut server).await, "one more");
     let closed = bench.record().await;
-    assert_eq!(
-        (closed.reason, closed.sent, closed.received),
-        ("finished", 8, 3)
-    );
+    assert_eq!((closed.reason, closed.sent, closed.received), ("finished", 8, 3));
 }
 
 #[tokio::test]
@@ -111,10 +96,7 @@ async fn the_exact_address_is_connected_to() {
     open(&mut bench.connect(), &authority).await;
     within(pinned.accept()).await.unwrap();
     assert_eq!(bench.record().await.address, Some(address.ip()));
-    assert_eq!(
-        other.accept().unwrap_err().kind(),
-        std::io::ErrorKind::WouldBlock
-    );
+    assert_eq!(other.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[tokio::test]
@@ -131,10 +113,7 @@ async fn a_broken_tunnel_keeps_its_counts() {
     // Closing with bytes unread resets the connection.
     drop(server);
     let closed = bench.record().await;
-    assert_eq!(
-        (closed.event, closed.reason, closed.sent),
-        (Event::Closed, "broken", 4)
-    );
+    assert_eq!((closed.event, closed.reason, closed.sent), (Event::Closed, "broken", 4));
 }
 
 #[tokio::test]
@@ -158,10 +137,7 @@ async fn shutdown_cuts_open_tunnels() {
     assert_eq!((closed.sent, closed.received), (4, 4));
     // End of file or a reset, but an end.
     let _ = within(client.read(&mut back)).await;
-    assert!(
-        TcpStream::connect(address).await.is_err(),
-        "still listening"
-    );
+    assert!(TcpStream::connect(address).await.is_err(), "still listening");
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,17 +145,11 @@ async fn a_slow_request_head_is_given_up() {
     let (mut bench, _) = bench("127.0.0.1:1".parse().unwrap());
     let start = tokio::time::Instant::now();
     let mut client = bench.connect();
-    client
-        .write_all(b"CONNECT echo.internal:1 HT")
-        .await
-        .unwrap();
+    client.write_all(b"CONNECT echo.internal:1 HT").await.unwrap();
     assert_eq!(read_all(&mut client).await, "");
     assert_eq!(start.elapsed().as_secs(), 10);
     let record = bench.record().await;
-    assert_eq!(
-        (record.decision, record.reason),
-        (Decision::Failed, "head-timeout")
-    );
+    assert_eq!((record.decision, record.reason), (Decision::Failed, "head-timeout"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,10 +159,7 @@ async fn connections_beyond_the_limit_wait() {
     // Let them take their places.
     tokio::task::yield_now().await;
     let mut client = bench.connect();
-    client
-        .write_all(connect_to("a.example:443").as_bytes())
-        .await
-        .unwrap();
+    client.write_all(connect_to("a.example:443").as_bytes()).await.unwrap();
     let mut first = [0; 1];
     let early = tokio::time::timeout(Duration::from_secs(5), client.read(&mut first)).await;
     assert!(early.is_err(), "served although all places are taken");

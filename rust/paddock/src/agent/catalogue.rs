@@ -44,10 +44,7 @@ pub(crate) struct Agent {
 
 /// The names of all agents: a person's own and the shipped ones.
 pub(crate) fn known_agents(own: &Path) -> Vec<String> {
-    let mut names: Vec<String> = SHIPPED
-        .iter()
-        .map(|(name, ..)| (*name).to_owned())
-        .collect();
+    let mut names: Vec<String> = SHIPPED.iter().map(|(name, ..)| (*name).to_owned()).collect();
     for entry in std::fs::read_dir(own).into_iter().flatten().flatten() {
         if entry.path().join("agent.toml").is_file()
             && let Ok(name) = entry.file_name().into_string()
@@ -66,9 +63,7 @@ pub(crate) fn known_agents(own: &Path) -> Vec<String> {
 /// When there is none of that name, or its file does not parse.
 pub(crate) fn load(name: &str, own: &Path) -> Result<Agent, Error> {
     let is_plain = !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if is_plain {
         let directory = own.join(name);
         if directory.join("agent.toml").exists() {
@@ -76,49 +71,29 @@ pub(crate) fn load(name: &str, own: &Path) -> Result<Agent, Error> {
         }
         if let Some((_, agent, server, client)) = SHIPPED.iter().find(|(n, ..)| *n == name) {
             let file = parse(agent, Path::new("(shipped)"))?;
-            return Ok(Agent {
-                file,
-                profiles: profiles(server, client),
-                source: None,
-            });
+            return Ok(Agent { file, profiles: profiles(server, client), source: None });
         }
     }
-    Err(Error::AgentUnknown {
-        name: name.to_owned(),
-        known: known_agents(own).join(", "),
-    })
+    Err(Error::AgentUnknown { name: name.to_owned(), known: known_agents(own).join(", ") })
 }
 
 fn load_own(directory: &Path) -> Result<Agent, Error> {
     let read = |name: &str| {
         let path = directory.join(name);
-        std::fs::read_to_string(&path).map_err(|e| Error::AgentFile {
-            path,
-            reason: e.to_string(),
-        })
+        std::fs::read_to_string(&path).map_err(|e| Error::AgentFile { path, reason: e.to_string() })
     };
     let file = parse(&read("agent.toml")?, &directory.join("agent.toml"))?;
     let profiles = profiles(&read("server.json")?, &read("client.json")?);
-    Ok(Agent {
-        file,
-        profiles,
-        source: Some(directory.to_owned()),
-    })
+    Ok(Agent { file, profiles, source: Some(directory.to_owned()) })
 }
 
 fn profiles(server: &str, client: &str) -> Profiles {
-    Profiles {
-        pen: PEN.to_owned(),
-        server: server.to_owned(),
-        client: client.to_owned(),
-    }
+    Profiles { pen: PEN.to_owned(), server: server.to_owned(), client: client.to_owned() }
 }
 
 fn parse(text: &str, path: &Path) -> Result<AgentFile, Error> {
-    toml::from_str(text).map_err(|e| Error::AgentFile {
-        path: path.to_owned(),
-        reason: e.to_string(),
-    })
+    toml::from_str(text)
+        .map_err(|e| Error::AgentFile { path: path.to_owned(), reason: e.to_string() })
 }
 
 #[cfg(test)]
@@ -130,11 +105,7 @@ mod tests {
         for (name, ..) in SHIPPED {
             let agent = load(name, Path::new("/nonexistent")).unwrap();
             assert_eq!(agent.file.name, name);
-            for text in [
-                &agent.profiles.pen,
-                &agent.profiles.server,
-                &agent.profiles.client,
-            ] {
+            for text in [&agent.profiles.pen, &agent.profiles.server, &agent.profiles.client] {
                 serde_json::from_str::<serde_json::Value>(text).unwrap();
             }
         }

@@ -47,10 +47,7 @@ mod tests {
         let mut values = Values::default();
         values.set("port", "4600");
         values.set("home", "/h/{port}");
-        assert_eq!(
-            values.fill("ws://127.0.0.1:{port}/x").unwrap(),
-            "ws://127.0.0.1:4600/x"
-        );
+        assert_eq!(values.fill("ws://127.0.0.1:{port}/x").unwrap(), "ws://127.0.0.1:4600/x");
         assert_eq!(values.fill("{home}{port}").unwrap(), "/h/{port}4600");
         assert_eq!(values.fill("plain").unwrap(), "plain");
         assert!(values.fill("{prot}").is_err());

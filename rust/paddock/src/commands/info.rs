@@ -39,15 +39,9 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
             println!("  {:<18} {}", part.name, part.process);
         }
         if let Some(status) = record.status {
-            println!(
-                "status     {status} {}",
-                record.reason.as_deref().unwrap_or_default()
-            );
+            println!("status     {status} {}", record.reason.as_deref().unwrap_or_default());
         }
-        println!(
-            "ledger     {}",
-            shown(&launch.directory.join("ledger.jsonl"))
-        );
+        println!("ledger     {}", shown(&launch.directory.join("ledger.jsonl")));
     }
     Ok(0)
 }
@@ -63,13 +57,8 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
         let program = agent::load(&name, &directories.agents()).and_then(|agent| {
             let mut values = Values::default();
             values.set("paddock", find_self()?.path);
-            let names: Vec<_> = agent
-                .file
-                .program
-                .names
-                .iter()
-                .filter_map(|n| values.fill(n).ok())
-                .collect();
+            let names: Vec<_> =
+                agent.file.program.names.iter().filter_map(|n| values.fill(n).ok()).collect();
             let configured = config.agents.get(&name).and_then(|a| a.program.as_deref());
             find_agent(&name, &names, &agent.file.program.native, configured)
         });
@@ -103,11 +92,7 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
             }
         }
     }
-    Ok(if required_missing {
-        crate::error::status::FAILED
-    } else {
-        0
-    })
+    Ok(if required_missing { crate::error::status::FAILED } else { 0 })
 }
 
 fn paths(options: &Info, directories: &Directories) {
@@ -120,10 +105,8 @@ fn paths(options: &Info, directories: &Directories) {
         ("sockets", directories.runtime.clone()),
     ];
     if options.json {
-        let rows: serde_json::Map<String, Value> = rows
-            .iter()
-            .map(|(name, path)| ((*name).to_owned(), json!(path)))
-            .collect();
+        let rows: serde_json::Map<String, Value> =
+            rows.iter().map(|(name, path)| ((*name).to_owned(), json!(path))).collect();
         println!("{}", json!({ "schema": 1, "paths": rows }));
     } else {
         for (name, path) in rows {
@@ -136,10 +119,7 @@ fn agents(options: &Info, directories: &Directories) -> Result<u8, Error> {
     let mut rows = Vec::new();
     for name in agent::known_agents(&directories.agents()) {
         let agent = agent::load(&name, &directories.agents())?;
-        let source = agent
-            .source
-            .as_ref()
-            .map_or("shipped".to_owned(), |path| shown(path));
+        let source = agent.source.as_ref().map_or("shipped".to_owned(), |path| shown(path));
         if !options.json {
             println!("{name:<10} {} ({source})", agent.file.title);
         }

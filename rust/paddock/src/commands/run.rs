@@ -36,11 +36,7 @@ fn print_plan(plan: &serde_json::Value) {
     println!("tier       {}", text("tier"));
     println!("AF_UNIX    {}", text("unixRace"));
     let words = |value: &serde_json::Value| -> String {
-        let words = value
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|word| word.as_str());
+        let words = value.as_array().into_iter().flatten().filter_map(|word| word.as_str());
         words.map(quoted).collect::<Vec<_>>().join(" ")
     };
     for layer in ["veil", "pen", "server", "client"] {
@@ -49,22 +45,14 @@ fn print_plan(plan: &serde_json::Value) {
             println!("\n{layer} layer\n  {}", words(argv));
         }
     }
-    for (title, key) in [
-        ("agent's server", "agentServer"),
-        ("agent's client", "agentClient"),
-    ] {
+    for (title, key) in [("agent's server", "agentServer"), ("agent's client", "agentClient")] {
         println!("\n{title}\n  {}", words(&plan[key]["argv"]));
         println!("  variables: {}", words(&plan[key]["environment"]));
     }
     println!("\ngrants");
     for grant in plan["grants"].as_array().into_iter().flatten() {
         let field = |key: &str| grant[key].as_str().unwrap_or_default();
-        println!(
-            "  {:<7} {:<10} {}",
-            field("layer"),
-            field("access"),
-            field("path")
-        );
+        println!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path"));
     }
     println!("\nports      {}", plan["ports"]);
     println!("hosts      {}", words(&plan["hosts"]));
@@ -73,12 +61,6 @@ fn print_plan(plan: &serde_json::Value) {
 /// A word as a shell would take it.
 fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty()
-        && word
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_./:=,@%+{}".contains(&b));
-    if is_plain {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:=,@%+{}".contains(&b));
+    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

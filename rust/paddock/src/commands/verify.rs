@@ -17,11 +17,7 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
     let mut worst = 0;
     let mut values = Vec::new();
     for launch in &launches {
-        let (code, value) = if launch.is_kept {
-            ask(launch)
-        } else {
-            left_behind(launch)
-        };
+        let (code, value) = if launch.is_kept { ask(launch) } else { left_behind(launch) };
         worst = worst.max(code);
         if !which.json {
             print(launch, &value);
@@ -89,21 +85,11 @@ fn print(launch: &Stored, value: &Value) {
         return;
     }
     if value["ok"] != json!(true) {
-        println!(
-            "launch {id}: {}",
-            value["error"].as_str().unwrap_or("no answer")
-        );
+        println!("launch {id}: {}", value["error"].as_str().unwrap_or("no answer"));
         return;
     }
-    let held = if value["holds"] == json!(true) {
-        "confined"
-    } else {
-        "NOT CONFINED"
-    };
-    let tasks = value["tasks"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
+    let held = if value["holds"] == json!(true) { "confined" } else { "NOT CONFINED" };
+    let tasks = value["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
     println!(
         "launch {id} ({}, {}): {held}, {} tasks in {} us",
         launch.record.agent,
@@ -125,11 +111,7 @@ fn print(launch: &Stored, value: &Value) {
             field("role"),
             task["task"],
             field("verdict"),
-            if reasons.is_empty() {
-                "-".to_owned()
-            } else {
-                reasons.join("; ")
-            },
+            if reasons.is_empty() { "-".to_owned() } else { reasons.join("; ") },
             shorten(field("command")),
         );
     }

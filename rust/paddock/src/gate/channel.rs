@@ -42,10 +42,7 @@ pub(crate) struct Channel {
 
 impl Channel {
     pub(crate) fn new(socket: UnixStream) -> Self {
-        Self {
-            socket,
-            sending: Mutex::new(()),
-        }
+        Self { socket, sending: Mutex::new(()) }
     }
 
     /// Bounds every later receive and send.
@@ -67,10 +64,8 @@ impl Channel {
         let mut frame = length.to_le_bytes().to_vec();
         frame.extend_from_slice(&body);
 
-        let _one_frame_at_a_time = self
-            .sending
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _one_frame_at_a_time =
+            self.sending.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if descriptors.is_empty() {
             // write(2), not sendmsg(2): nono's mediation looks into the caller's
             // memory for the address of a sendmsg, and refuses it to a warden,
@@ -176,10 +171,7 @@ mod tests {
     fn an_oversized_frame_is_refused_before_it_is_read() {
         let (mut a, b) = pair();
         a.write_all(&u32::MAX.to_le_bytes()).unwrap();
-        assert!(matches!(
-            b.receive::<String>(),
-            Err(ChannelError::TooLong(_))
-        ));
+        assert!(matches!(b.receive::<String>(), Err(ChannelError::TooLong(_))));
     }
 
     #[test]
@@ -196,9 +188,6 @@ mod tests {
         let (mut a, b) = pair();
         a.write_all(&3u32.to_le_bytes()).unwrap();
         a.write_all(b"\xff\xff\xff").unwrap();
-        assert!(matches!(
-            b.receive::<String>(),
-            Err(ChannelError::Malformed(_))
-        ));
+        assert!(matches!(b.receive::<String>(), Err(ChannelError::Malformed(_))));
     }
 }

@@ -29,16 +29,9 @@ pub(crate) enum ToKeeper {
     /// A child runs (its id in the warden's pid namespace).
     Started { label: ChildLabel, pid: Pid },
     /// A child could not be started.
-    StartFailed {
-        label: ChildLabel,
-        error: String,
-        not_found: bool,
-    },
+    StartFailed { label: ChildLabel, error: String, not_found: bool },
     /// A child ended.
-    Ended {
-        label: ChildLabel,
-        status: ChildStatus,
-    },
+    Ended { label: ChildLabel, status: ChildStatus },
     /// A child was stopped by a signal, as by Ctrl-Z.
     Suspended { label: ChildLabel },
     /// The answers to one witness query, in the order of its task ids.

@@ -35,14 +35,7 @@ pub(super) struct Canaries {
     host_has_io_uring: bool,
     has_veil: bool,
     isolates_network: bool,
-    _sockets: (
-        UnixListener,
-        UnixListener,
-        UnixDatagram,
-        OwnedFd,
-        UnixListener,
-        TcpListener,
-    ),
+    _sockets: (UnixListener, UnixListener, UnixDatagram, OwnedFd, UnixListener, TcpListener),
 }
 
 impl Canaries {
@@ -57,11 +50,8 @@ impl Canaries {
         }
         let hidden_socket = paths.launch.join("canary.sock");
         let in_pen = |name: &str| paths.canaries_in_pen().join(name);
-        let (stream, datagram, seqpacket) = (
-            in_pen("stream.sock"),
-            in_pen("datagram.sock"),
-            in_pen("seqpacket.sock"),
-        );
+        let (stream, datagram, seqpacket) =
+            (in_pen("stream.sock"), in_pen("datagram.sock"), in_pen("seqpacket.sock"));
         let abstract_name = format!("paddock-canary-{}", plan.id).into_bytes();
         let sockets = (|| {
             use std::os::linux::net::SocketAddrExt;
@@ -79,13 +69,10 @@ impl Canaries {
             path: paths.inside.clone(),
             reason: format!("a canary socket cannot be made: {e}"),
         })?;
-        let port = sockets
-            .5
-            .local_addr()
-            .map_err(|e| Error::DirectoryUnusable {
-                path: paths.inside.clone(),
-                reason: e.to_string(),
-            })?;
+        let port = sockets.5.local_addr().map_err(|e| Error::DirectoryUnusable {
+            path: paths.inside.clone(),
+            reason: e.to_string(),
+        })?;
         let canaries = Self {
             hidden_file,
             hidden_socket,
@@ -109,10 +96,8 @@ impl Canaries {
     /// The controls. A canary that does not answer from outside would make its
     /// silence inside prove nothing.
     fn show_that_each_answers(&self) -> Result<(), Error> {
-        let everything = self
-            .for_layer(Layer::Pen, None)
-            .into_iter()
-            .chain(self.for_layer(Layer::Server, None));
+        let everything =
+            self.for_layer(Layer::Pen, None).into_iter().chain(self.for_layer(Layer::Server, None));
         for attempt in everything {
             if let Observation::Failed(error) = observe(&attempt.kind) {
                 return Err(Error::SelfTest {
@@ -135,35 +120,15 @@ impl Canaries {
             ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, IoUring,
             OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, Trace,
         };
-        let in_pen = if layer == Layer::Pen {
-            Expected::Works
-        } else {
-            Expected::Refused
-        };
+        let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
         let mut attempts = Vec::new();
         let mut add = |name: &str, kind, expected| {
-            attempts.push(Attempt {
-                name: name.to_owned(),
-                kind,
-                expected,
-            });
+            attempts.push(Attempt { name: name.to_owned(), kind, expected });
         };
         let refused = Expected::Refused;
-        add(
-            "read a file outside the grants",
-            ReadFile(self.veil_file.clone()),
-            refused,
-        );
-        add(
-            "make a file outside the grants",
-            CreateFile(self.veil_new_file.clone()),
-            refused,
-        );
-        add(
-            "read a file of the host",
-            ReadFile(self.hidden_file.clone()),
-            refused,
-        );
+        add("read a file outside the grants", ReadFile(self.veil_file.clone()), refused);
+        add("make a file outside the grants", CreateFile(self.veil_new_file.clone()), refused);
+        add("read a file of the host", ReadFile(self.hidden_file.clone()), refused);
         if self.has_veil || layer != Layer::Pen {
             add(
                 "connect to a socket of the host",
@@ -171,36 +136,12 @@ impl Canaries {
                 refused,
             );
         }
-        add(
-            "read a file granted to the pen alone",
-            ReadFile(self.pen_file.clone()),
-            in_pen,
-        );
-        add(
-            "connect to a stream socket",
-            ConnectStream(self.stream.clone()),
-            in_pen,
-        );
-        add(
-            "send to a datagram socket",
-            SendDatagram(self.datagram.clone()),
-            in_pen,
-        );
-        add(
-            "connect to a seqpacket socket",
-            ConnectSeqpacket(self.seqpacket.clone()),
-            in_pen,
-        );
-        add(
-            "connect to an abstract socket",
-            ConnectAbstract(self.abstract_name.clone()),
-            refused,
-        );
-        add(
-            "connect to a port of the host",
-            ConnectTcp(self.port),
-            refused,
-        );
+        add("read a file granted to the pen alone", ReadFile(self.pen_file.clone()), in_pen);
+        add("connect to a stream socket", ConnectStream(self.stream.clone()), in_pen);
+        add("send to a datagram socket", SendDatagram(self.datagram.clone()), in_pen);
+        add("connect to a seqpacket socket", ConnectSeqpacket(self.seqpacket.clone()), in_pen);
+        add("connect to an abstract socket", ConnectAbstract(self.abstract_name.clone()), refused);
+        add("connect to a port of the host", ConnectTcp(self.port), refused);
         if layer != Layer::Pen || !self.isolates_network {
             add("open a UDP socket", OpenUdp, refused);
         }
@@ -210,11 +151,7 @@ impl Canaries {
         if let Some(target) = target {
             add("signal a process outside", Signal(target), refused);
             add("trace a process outside", Trace(target), refused);
-            add(
-                "read the memory of a process outside",
-                ReadMemory(target),
-                refused,
-            );
+            add("read the memory of a process outside", ReadMemory(target), refused);
         }
         attempts
     }
@@ -231,9 +168,7 @@ pub(super) fn evaluate(
 ) -> Result<(), Error> {
     let failed = |what: String| Err(Error::SelfTest { layer, what });
     for attempt in attempts {
-        let mut of_this = outcomes
-            .iter()
-            .filter(|outcome| outcome.name == attempt.name);
+        let mut of_this = outcomes.iter().filter(|outcome| outcome.name == attempt.name);
         let (Some(outcome), None) = (of_this.next(), of_this.next()) else {
             return failed(format!("\"{}\" was not tried", attempt.name));
         };
@@ -273,18 +208,11 @@ mod tests {
     use super::*;
 
     fn attempt(expected: Expected) -> Attempt {
-        Attempt {
-            name: "x".into(),
-            kind: AttemptKind::IoUring,
-            expected,
-        }
+        Attempt { name: "x".into(), kind: AttemptKind::IoUring, expected }
     }
 
     fn outcome(observed: Observation) -> Outcome {
-        Outcome {
-            name: "x".into(),
-            observed,
-        }
+        Outcome { name: "x".into(), observed }
     }
 
     #[test]

@@ -49,17 +49,12 @@ pub(super) type SharedWatch = Arc<Mutex<Option<watch::WatchHandle>>>;
 /// Opens the socket and serves it for the life of the process.
 pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
     let path = keeper.plan.paths.control();
-    let unusable = |e: std::io::Error| Error::DirectoryUnusable {
-        path: path.clone(),
-        reason: e.to_string(),
-    };
+    let unusable =
+        |e: std::io::Error| Error::DirectoryUnusable { path: path.clone(), reason: e.to_string() };
     let listener = UnixListener::bind(&path).map_err(unusable)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
-    let (roster, events, watch) = (
-        keeper.roster.clone(),
-        keeper.sender.clone(),
-        keeper.shared_watch.clone(),
-    );
+    let (roster, events, watch) =
+        (keeper.roster.clone(), keeper.sender.clone(), keeper.shared_watch.clone());
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
@@ -81,11 +76,7 @@ fn serve(
     let refuse = |why: &str| json!({ "ok": false, "error": why });
     // One caller at a time, so none may take long.
     let limit = Some(Duration::from_secs(2));
-    if stream
-        .set_read_timeout(limit)
-        .and_then(|()| stream.set_write_timeout(limit))
-        .is_err()
-    {
+    if stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).is_err() {
         return refuse("no deadline can be set");
     }
     // Whoever is in the launch has no business here, whatever let it through.
@@ -97,11 +88,7 @@ fn serve(
         Err(_) => return refuse("the kernel does not say who is calling"),
     }
     let mut line = String::new();
-    if BufReader::new(stream)
-        .take(4096)
-        .read_line(&mut line)
-        .is_err()
-    {
+    if BufReader::new(stream).take(4096).read_line(&mut line).is_err() {
         return refuse("no request came");
     }
     let request = serde_json::from_str::<Value>(&line)
@@ -109,10 +96,7 @@ fn serve(
         .and_then(|value| serde_json::from_value(value.get("request")?.clone()).ok());
     match request {
         Some(Request::Verify) => {
-            let watch = watch
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .clone();
+            let watch = watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
             match watch.and_then(|watch| watch.look_now()) {
                 Some(report) => report_json(&report),
                 None => json!({ "ok": false, "starting": true, "error": "the launch is starting" }),

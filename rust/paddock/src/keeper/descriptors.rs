@@ -28,8 +28,7 @@ pub(super) fn check(process: Pid, entries: &Entries) -> Option<Reason> {
             return veiled.then_some(Reason::DescriptorsUnreadable);
         }
     };
-    held.iter()
-        .find_map(|descriptor| leads_outside(process, descriptor, entries))
+    held.iter().find_map(|descriptor| leads_outside(process, descriptor, entries))
 }
 
 /// What the person's own standard descriptors are: the client has them.
@@ -77,9 +76,7 @@ fn directory_outside(process: Pid, held: &Descriptor, entries: &Entries) -> bool
         return false;
     };
     let mount = mount.trim();
-    !mounts
-        .lines()
-        .any(|line| line.split(' ').next() == Some(mount))
+    !mounts.lines().any(|line| line.split(' ').next() == Some(mount))
 }
 
 /// A socket made in another network namespace than the pen's. The kernel tells
@@ -98,10 +95,7 @@ fn socket_outside(process: Pid, number: i32, entries: &Entries) -> bool {
     match sys::socket_net_namespace(socket.as_fd()) {
         Ok(namespace) => {
             use std::os::unix::fs::MetadataExt;
-            let found = std::fs::File::from(namespace)
-                .metadata()
-                .map(|m| m.ino())
-                .ok();
+            let found = std::fs::File::from(namespace).metadata().map(|m| m.ino()).ok();
             found == Some(expectation.host.network.0)
         }
         Err(e) => e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()),

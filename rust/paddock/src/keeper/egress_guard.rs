@@ -33,9 +33,7 @@ pub(super) fn policy(
             Ok((name.as_str(), address))
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    Policy::new(hosts, exceptions).map_err(|e| Error::Hosts {
-        reason: e.to_string(),
-    })
+    Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
 }
 
 /// Serves `listener` on a thread of its own.
@@ -46,26 +44,22 @@ pub(super) fn start(
 ) -> std::io::Result<RunningGuard> {
     listener.set_nonblocking(true)?;
     let (stop, stopped) = oneshot::channel();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    std::thread::Builder::new()
-        .name("guard".into())
-        .spawn(move || {
-            let recorder: Recorder = Arc::new(move |record: Record| {
-                if let Ok(details) = serde_json::to_value(&record) {
-                    ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
-                }
-            });
-            let guard = Arc::new(Guard::new(policy, SystemResolver::new(), recorder));
-            runtime.block_on(async move {
-                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                    guard.run(listener, async { drop(stopped.await) }).await;
-                }
-            });
-            // A look-up that hangs must not keep the keeper.
-            runtime.shutdown_timeout(Duration::ZERO);
-        })?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("guard".into()).spawn(move || {
+        let recorder: Recorder = Arc::new(move |record: Record| {
+            if let Ok(details) = serde_json::to_value(&record) {
+                ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
+            }
+        });
+        let guard = Arc::new(Guard::new(policy, SystemResolver::new(), recorder));
+        runtime.block_on(async move {
+            if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                guard.run(listener, async { drop(stopped.await) }).await;
+            }
+        });
+        // A look-up that hangs must not keep the keeper.
+        runtime.shutdown_timeout(Duration::ZERO);
+    })?;
     Ok(RunningGuard { stop: Some(stop) })
 }
 

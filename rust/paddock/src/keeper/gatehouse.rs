@@ -37,31 +37,27 @@ pub(super) fn open(path: &Path, events: Sender<Event>) -> std::io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     let connections = Arc::new(AtomicUsize::new(0));
-    std::thread::Builder::new()
-        .name("gate".into())
-        .spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else {
-                    // Out of descriptors: let some go first.
-                    std::thread::sleep(Duration::from_millis(20));
-                    continue;
-                };
-                if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-                    connections.fetch_sub(1, Ordering::Relaxed);
-                    continue;
-                }
-                let (events, counter) = (events.clone(), connections.clone());
-                let spawned = std::thread::Builder::new()
-                    .name("gate-caller".into())
-                    .spawn(move || {
-                        serve(Channel::new(stream), &events);
-                        counter.fetch_sub(1, Ordering::Relaxed);
-                    });
-                if spawned.is_err() {
-                    connections.fetch_sub(1, Ordering::Relaxed);
-                }
+    std::thread::Builder::new().name("gate".into()).spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Out of descriptors: let some go first.
+                std::thread::sleep(Duration::from_millis(20));
+                continue;
+            };
+            if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
+                connections.fetch_sub(1, Ordering::Relaxed);
+                continue;
             }
-        })?;
+            let (events, counter) = (events.clone(), connections.clone());
+            let spawned = std::thread::Builder::new().name("gate-caller".into()).spawn(move || {
+                serve(Channel::new(stream), &events);
+                counter.fetch_sub(1, Ordering::Relaxed);
+            });
+            if spawned.is_err() {
+                connections.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    })?;
     Ok(())
 }
 
@@ -76,40 +72,21 @@ fn serve(channel: Channel, events: &Sender<Event>) {
     };
     let caller = process.id();
     let refuse = |why: String| {
-        let _ = events.send(Event::Refused {
-            caller: Some(caller),
-            why,
-        });
+        let _ = events.send(Event::Refused { caller: Some(caller), why });
     };
     if channel.set_deadline(Some(HELLO_LIMIT)).is_err() {
         return;
     }
     let layer = match channel.receive::<ToKeeper>() {
-        Ok((
-            ToKeeper::Hello {
-                version: PROTOCOL_VERSION,
-                layer,
-            },
-            _,
-        )) => layer,
+        Ok((ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, _)) => layer,
         Ok((ToKeeper::Hello { version, .. }, _)) => {
-            return refuse(format!(
-                "it speaks version {version} of the gate's protocol"
-            ));
+            return refuse(format!("it speaks version {version} of the gate's protocol"));
         }
         Ok(_) => return refuse("it did not say who it is".into()),
         Err(error) => return refuse(format!("it did not say who it is: {error}")),
     };
     let (admit, admitted) = sync_channel(1);
-    if events
-        .send(Event::Knock(Knock {
-            layer,
-            process,
-            channel,
-            admit,
-        }))
-        .is_err()
-    {
+    if events.send(Event::Knock(Knock { layer, process, channel, admit })).is_err() {
         return;
     }
     if let Ok(Some(warden)) = admitted.recv() {
@@ -126,11 +103,7 @@ fn listen_to(warden: &Warden, events: &Sender<Event>) {
         match warden.channel.receive::<ToKeeper>() {
             Ok((ToKeeper::Testimony { query, answers }, _)) => warden.answer(query, answers),
             Ok((message, descriptors)) => {
-                let event = Event::FromWarden {
-                    layer: warden.layer,
-                    message,
-                    descriptors,
-                };
+                let event = Event::FromWarden { layer: warden.layer, message, descriptors };
                 if events.send(event).is_err() {
                     return;
                 }
@@ -141,10 +114,7 @@ fn listen_to(warden: &Warden, events: &Sender<Event>) {
                     ChannelError::Closed => "it ended".to_owned(),
                     other => other.to_string(),
                 };
-                let _ = events.send(Event::WardenLost {
-                    layer: warden.layer,
-                    why,
-                });
+                let _ = events.send(Event::WardenLost { layer: warden.layer, why });
                 return;
             }
         }

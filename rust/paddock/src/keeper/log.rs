@@ -21,33 +21,27 @@ pub(super) struct LayerLog {
 
 impl LayerLog {
     pub(super) fn open(path: &Path) -> std::io::Result<Self> {
-        let mut file = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let tail = Arc::new(Mutex::new(Vec::new()));
         let kept = tail.clone();
-        std::thread::Builder::new()
-            .name("layer-log".into())
-            .spawn(move || {
-                let mut reader = File::from(reader);
-                let mut on_disk = 0;
-                let mut chunk = [0; 4096];
-                // Ends when the last writer does; reads on when the file is full,
-                // so that no writer ever blocks.
-                while let Ok(read @ 1..) = reader.read(&mut chunk) {
-                    let text = &chunk[..read];
-                    if on_disk + read <= MOST_ON_DISK && file.write_all(text).is_ok() {
-                        on_disk += read;
-                    }
-                    let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                    tail.extend_from_slice(text);
-                    let excess = tail.len().saturating_sub(MOST_SHOWN);
-                    tail.drain(..excess);
+        std::thread::Builder::new().name("layer-log".into()).spawn(move || {
+            let mut reader = File::from(reader);
+            let mut on_disk = 0;
+            let mut chunk = [0; 4096];
+            // Ends when the last writer does; reads on when the file is full,
+            // so that no writer ever blocks.
+            while let Ok(read @ 1..) = reader.read(&mut chunk) {
+                let text = &chunk[..read];
+                if on_disk + read <= MOST_ON_DISK && file.write_all(text).is_ok() {
+                    on_disk += read;
                 }
-            })?;
+                let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                tail.extend_from_slice(text);
+                let excess = tail.len().saturating_sub(MOST_SHOWN);
+                tail.drain(..excess);
+            }
+        })?;
         Ok(Self { writer, tail })
     }
 

@@ -7,6 +7,7 @@ mod canaries;
 mod control;
 mod descriptors;
 mod egress_guard;
+mod failure;
 mod gatehouse;
 mod log;
 mod roster;
@@ -104,10 +105,7 @@ impl Keeper<'_> {
     fn live(&mut self) -> Result<u8, Error> {
         let canaries = canaries::Canaries::plant(self.plan)?;
         gatehouse::open(&self.plan.paths.gate(), self.sender.clone()).map_err(|e| {
-            Error::DirectoryUnusable {
-                path: self.plan.paths.gate(),
-                reason: e.to_string(),
-            }
+            Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
         })?;
         control::open(self)?;
 
@@ -131,11 +129,7 @@ impl Keeper<'_> {
             match self.next_event(None)? {
                 Some(Event::FromWarden {
                     layer: Layer::Client,
-                    message:
-                        ToKeeper::Ended {
-                            label: ChildLabel::Agent,
-                            status,
-                        },
+                    message: ToKeeper::Ended { label: ChildLabel::Agent, status },
                     ..
                 }) => return Ok(status),
                 Some(event) => self.handle(event)?,
@@ -150,10 +144,7 @@ impl Keeper<'_> {
             Event::Violation(report) => self.on_violation(&report)?,
             Event::Signal(signal) => self.on_signal(signal)?,
             Event::StopRequested => {
-                return Err(Error::Stopped {
-                    by: "paddock stop".into(),
-                    status: 143,
-                });
+                return Err(Error::Stopped { by: "paddock stop".into(), status: 143 });
             }
             Event::Knock(knock) => self.send_away(&knock, "its layer has a warden already"),
             Event::Refused { caller, why } => self.note_refusal(caller, &why),
@@ -168,32 +159,18 @@ impl Keeper<'_> {
 
     fn on_message(&mut self, layer: Layer, message: ToKeeper) -> Result<(), Error> {
         match (layer, message) {
-            (
-                Layer::Client,
-                ToKeeper::Suspended {
-                    label: ChildLabel::Agent,
-                },
-            ) => {
+            (Layer::Client, ToKeeper::Suspended { label: ChildLabel::Agent }) => {
                 self.suspend();
                 Ok(())
             }
             (
                 Layer::Pen,
-                ToKeeper::Ended {
-                    label: ChildLabel::Server | ChildLabel::Client,
-                    status,
-                },
+                ToKeeper::Ended { label: ChildLabel::Server | ChildLabel::Client, status },
             ) => {
                 let what = format!("a supervisor in the pen ended (status {})", status.code());
                 Err(Error::Unconfined { what })
             }
-            (
-                Layer::Server,
-                ToKeeper::Ended {
-                    label: ChildLabel::Agent,
-                    status,
-                },
-            ) => {
+            (Layer::Server, ToKeeper::Ended { label: ChildLabel::Agent, status }) => {
                 let details = json!({ "half": "server", "status": status.code() });
                 self.ledger.add("agent-ended", details);
                 if self.client_still_waits() {
@@ -210,37 +187,16 @@ impl Keeper<'_> {
                 ));
                 Ok(())
             }
-            (
-                layer,
-                ToKeeper::Started {
-                    label: ChildLabel::Agent,
-                    ..
-                },
-            ) => {
+            (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
                 if layer == Layer::Client {
                     self.client = self.agent_of(Layer::Client);
                 }
                 self.ledger.add("agent-started", json!({ "half": layer }));
                 Ok(())
             }
-            (
-                layer,
-                ToKeeper::StartFailed {
-                    label: ChildLabel::Agent,
-                    error,
-                    not_found,
-                },
-            ) => {
-                let half = if layer == Layer::Server {
-                    "server"
-                } else {
-                    "client"
-                };
-                Err(Error::StartAgent {
-                    half,
-                    reason: error + &self.log.tail(),
-                    not_found,
-                })
+            (layer, ToKeeper::StartFailed { label: ChildLabel::Agent, error, not_found }) => {
+                let half = if layer == Layer::Server { "server" } else { "client" };
+                Err(Error::StartAgent { half, reason: error + &self.log.tail(), not_found })
             }
             _ => Ok(()),
         }
@@ -250,10 +206,7 @@ impl Keeper<'_> {
     /// paddock, before any program of the agent's.
     fn client_still_waits(&self) -> bool {
         self.client.is_none_or(|client| {
-            confine::proc::command_line(client)
-                .split(|b| *b == 0)
-                .nth(1)
-                == Some(b"await")
+            confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")
         })
     }
 
@@ -266,10 +219,8 @@ impl Keeper<'_> {
 
     fn on_violation(&mut self, report: &Report) -> Result<(), Error> {
         let what = watch::describe_failure(report);
-        self.ledger.add(
-            "violation",
-            json!({ "what": what, "report": control::report_json(report) }),
-        );
+        self.ledger
+            .add("violation", json!({ "what": what, "report": control::report_json(report) }));
         match self.plan.on_violation {
             OnViolation::Stop => Err(Error::Unconfined { what }),
             OnViolation::Warn => {
@@ -282,37 +233,22 @@ impl Keeper<'_> {
     /// A pass over everything before the client's end is believed.
     fn last_look(&mut self) -> Result<(), Error> {
         let Some(report) = self.watch.as_ref().and_then(watch::Watch::look_now) else {
-            return Err(Error::Unconfined {
-                what: "the last pass did not finish".into(),
-            });
+            return Err(Error::Unconfined { what: "the last pass did not finish".into() });
         };
-        if report.holds() {
-            Ok(())
-        } else {
-            self.on_violation(&report)
-        }
+        if report.holds() { Ok(()) } else { self.on_violation(&report) }
     }
 
     /// Lets the client's nono write what is left, restore the terminal and end.
     fn say_farewell(&mut self, ended: ChildStatus) {
         self.end_watch();
         if let Some(warden) = self.roster.warden(Layer::Client) {
-            let _ = warden.channel.send(
-                &ToWarden::Exit {
-                    status: ended.code(),
-                },
-                &[],
-            );
+            let _ = warden.channel.send(&ToWarden::Exit { status: ended.code() }, &[]);
         }
         let deadline = std::time::Instant::now() + FAREWELL;
         while let Ok(Some(event)) = self.next_event(Some(deadline)) {
             if let Event::FromWarden {
                 layer: Layer::Pen,
-                message:
-                    ToKeeper::Ended {
-                        label: ChildLabel::Client,
-                        ..
-                    },
+                message: ToKeeper::Ended { label: ChildLabel::Client, .. },
                 ..
             } = event
             {
@@ -322,10 +258,7 @@ impl Keeper<'_> {
     }
 
     fn end_watch(&mut self) {
-        *self
-            .shared_watch
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
         self.watch = None;
     }
 
@@ -363,10 +296,7 @@ impl Keeper<'_> {
     fn next_event(&mut self, deadline: Option<std::time::Instant>) -> Result<Option<Event>, Error> {
         use std::sync::mpsc::RecvTimeoutError;
         let received = match deadline {
-            None => self
-                .events
-                .recv()
-                .map_err(|_| RecvTimeoutError::Disconnected),
+            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(std::time::Instant::now());
                 self.events.recv_timeout(left)
@@ -375,15 +305,14 @@ impl Keeper<'_> {
         match received {
             Ok(event) => Ok(Some(event)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
-            Err(RecvTimeoutError::Disconnected) => Err(Error::Unconfined {
-                what: "the keeper's own threads are gone".into(),
-            }),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(Error::Unconfined { what: "the keeper's own threads are gone".into() })
+            }
         }
     }
 
     fn note_refusal(&self, caller: Option<ProcessId>, why: &str) {
-        self.ledger
-            .add_from_outside("gate-refused", json!({ "caller": caller, "why": why }));
+        self.ledger.add_from_outside("gate-refused", json!({ "caller": caller, "why": why }));
     }
 
     fn send_away(&self, knock: &Knock, why: &str) {
@@ -408,10 +337,7 @@ impl<'a> Keeper<'a> {
             .map_err(unusable)?
             .ok_or_else(|| unusable(std::io::Error::other("another keeper has this launch")))?;
         let pid = confine::Pid::of_self();
-        let keeper = ProcessId {
-            pid,
-            start: confine::proc::start_time(pid).map_err(unusable)?,
-        };
+        let keeper = ProcessId { pid, start: confine::proc::start_time(pid).map_err(unusable)? };
         let record = Record::new(
             plan.id.clone(),
             plan.agent.file.name.clone(),

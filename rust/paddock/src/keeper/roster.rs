@@ -29,12 +29,7 @@ struct Queries {
 
 impl Warden {
     pub(super) fn new(layer: Layer, process: ProcessId, channel: Channel) -> Self {
-        Self {
-            layer,
-            process,
-            channel,
-            queries: Mutex::default(),
-        }
+        Self { layer, process, channel, queries: Mutex::default() }
     }
 
     /// Asks the witness query and does not wait: several wardens can be at it
@@ -49,11 +44,7 @@ impl Warden {
             queries.waiting.insert(query, sender);
             query
         };
-        if self
-            .channel
-            .send(&ToWarden::Testify { query, tasks }, &[])
-            .is_err()
-        {
+        if self.channel.send(&ToWarden::Testify { query, tasks }, &[]).is_err() {
             lock(&self.queries).waiting.remove(&query);
         }
         PendingTestimony { receiver, count }
@@ -82,10 +73,7 @@ impl PendingTestimony {
     /// The answers in the order of the question; `None` when they do not come
     /// within `limit` or are not as many as were asked for.
     pub(super) fn wait(self, limit: Duration) -> Option<Vec<Testimony>> {
-        self.receiver
-            .recv_timeout(limit)
-            .ok()
-            .filter(|answers| answers.len() == self.count)
+        self.receiver.recv_timeout(limit).ok().filter(|answers| answers.len() == self.count)
     }
 }
 
@@ -126,14 +114,7 @@ impl Roster {
         nono: FileId,
         bwrap: Option<FileId>,
     ) -> Self {
-        Self {
-            keeper,
-            uid,
-            paddock,
-            nono,
-            bwrap,
-            entries: Mutex::default(),
-        }
+        Self { keeper, uid, paddock, nono, bwrap, entries: Mutex::default() }
     }
 
     /// The entries, to be changed.

@@ -13,9 +13,7 @@ use rustix::io::FdFlags;
 
 /// What is orphaned below the keeper becomes its child, not the host's.
 pub(super) fn become_subreaper() -> io::Result<()> {
-    Ok(rustix::process::set_child_subreaper(Some(
-        rustix::process::getpid(),
-    ))?)
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
 }
 
 /// The verifier keeps two files open per task, the guard two sockets per
@@ -36,9 +34,8 @@ pub(super) fn start_layer(
     directory: &Path,
     log: OwnedFd,
 ) -> io::Result<ProcessId> {
-    let (program, arguments) = argv
-        .split_first()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let (program, arguments) =
+        argv.split_first().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -59,10 +56,7 @@ pub(super) fn start_layer(
     );
     let child = command.spawn()?;
     let pid = Pid::new(child.id().cast_signed()).ok_or_else(|| io::Error::other("no id"))?;
-    Ok(ProcessId {
-        pid,
-        start: confine::proc::start_time(pid)?,
-    })
+    Ok(ProcessId { pid, start: confine::proc::start_time(pid)? })
 }
 
 /// A pipe on which bubblewrap tells of its child. The writing end survives
@@ -78,10 +72,7 @@ impl StatusPipe {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::io::fcntl_setfd(&writer, FdFlags::empty())?;
         rustix::io::ioctl_fionbio(&reader, true)?;
-        Ok(Self {
-            reader: reader.into(),
-            writer,
-        })
+        Ok(Self { reader: reader.into(), writer })
     }
 
     /// The descriptor's number in the child.
@@ -100,10 +91,7 @@ impl StatusPipe {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout =
                 rustix::event::Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-            let mut fds = [rustix::event::PollFd::new(
-                &reader,
-                rustix::event::PollFlags::IN,
-            )];
+            let mut fds = [rustix::event::PollFd::new(&reader, rustix::event::PollFlags::IN)];
             match rustix::event::poll(&mut fds, Some(&timeout)) {
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}

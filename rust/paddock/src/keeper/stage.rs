@@ -80,10 +80,7 @@ fn make(path: &Path) -> Result<(), Error> {
     DirBuilder::new()
         .mode(0o700)
         .create(path)
-        .map_err(|e| Error::DirectoryUnusable {
-            path: path.to_owned(),
-            reason: e.to_string(),
-        })
+        .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
 }
 
 /// Writes a file that was not there.
@@ -94,10 +91,7 @@ pub(super) fn write_new(path: &Path, text: &[u8]) -> Result<(), Error> {
         .mode(0o600)
         .open(path)
         .and_then(|mut file| file.write_all(text))
-        .map_err(|e| Error::DirectoryUnusable {
-            path: path.to_owned(),
-            reason: e.to_string(),
-        })
+        .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
 }
 
 /// Removes a tree that an agent may have left in any state. The standard

@@ -25,20 +25,14 @@ const LAYER_LIMIT: Duration = Duration::from_secs(20);
 impl Keeper<'_> {
     /// The veil and in it the pen's nono; without a veil the pen's nono alone.
     pub(super) fn start_outermost(&mut self) -> Result<(), Error> {
-        let layer = if self.plan.tier.has_veil() {
-            "veil"
-        } else {
-            "pen"
-        };
+        let layer = if self.plan.tier.has_veil() { "veil" } else { "pen" };
         let failed = |keeper: &Self, e: std::io::Error| keeper.layer_failed(layer, &e.to_string());
         let status = if self.plan.tier.has_veil() {
             Some(spawn::StatusPipe::open().map_err(|e| failed(self, e))?)
         } else {
             None
         };
-        let argv = self
-            .plan
-            .outermost_argv(status.as_ref().map(spawn::StatusPipe::number));
+        let argv = self.plan.outermost_argv(status.as_ref().map(spawn::StatusPipe::number));
         let log = self.log.descriptor().map_err(|e| failed(self, e))?;
         let started = spawn::start_layer(
             &argv,
@@ -50,14 +44,9 @@ impl Keeper<'_> {
         match status {
             Some(status) => {
                 self.roster.edit().veil = vec![started];
-                let first = status
-                    .first_process(LAYER_LIMIT)
-                    .map_err(|_| self.veil_failed())?;
+                let first = status.first_process(LAYER_LIMIT).map_err(|_| self.veil_failed())?;
                 let start = confine::proc::start_time(first).map_err(|e| failed(self, e))?;
-                self.roster
-                    .edit()
-                    .veil
-                    .push(ProcessId { pid: first, start });
+                self.roster.edit().veil.push(ProcessId { pid: first, start });
             }
             None => {
                 self.roster.edit().supervisors.insert(Layer::Pen, started);
@@ -78,24 +67,14 @@ impl Keeper<'_> {
         self.admit(knock, place)?;
         // A process outside the pen, as numbered inside: the first of the veil,
         // else the keeper itself.
-        let target = if self.plan.tier.has_veil() {
-            Pid::new(1)
-        } else {
-            Some(Pid::of_self())
-        };
+        let target = if self.plan.tier.has_veil() { Pid::new(1) } else { Some(Pid::of_self()) };
         self.prove(Layer::Pen, canaries, target)
     }
 
     /// The guard accepts on a socket in the pen's network.
     pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
         let policy = egress_guard::policy(&self.plan.hosts, &self.plan.exceptions)?;
-        self.tell(
-            Layer::Pen,
-            &ToWarden::Listen {
-                port: self.plan.ports.guard,
-            },
-            &[],
-        )?;
+        self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])?;
         let listener = loop {
             match self.wait_for_message("pen")? {
                 (Layer::Pen, ToKeeper::Listening, mut descriptors) => break descriptors.pop(),
@@ -133,11 +112,7 @@ impl Keeper<'_> {
                 stdio: true,
                 ..self.program(self.plan.nono_environment(layer), Vec::new())
             };
-            let stdio = if label == ChildLabel::Client {
-                own_stdio()
-            } else {
-                self.silent_stdio()
-            };
+            let stdio = if label == ChildLabel::Client { own_stdio() } else { self.silent_stdio() };
             let stdio = stdio.map_err(|e| self.layer_failed(layer, &e.to_string()))?;
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
             self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
@@ -175,36 +150,19 @@ impl Keeper<'_> {
                 continue;
             };
             // One that is not the warden leaves the place to the one that is.
-            if self.try_admit(
-                knock,
-                Place::BelowChildAs {
-                    parent: pen,
-                    innermost,
-                },
-            )? {
+            if self.try_admit(knock, Place::BelowChildAs { parent: pen, innermost })? {
                 self.prove(layer, canaries, target)?;
                 to_prove.retain(|l| *l != layer);
             }
         }
         let kill = rustix::process::Signal::KILL.as_raw();
-        self.tell(
-            Layer::Pen,
-            &ToWarden::Signal {
-                label: ChildLabel::Canary,
-                signal: kill,
-            },
-            &[],
-        )?;
+        self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])?;
         let deadline = Instant::now() + LAYER_LIMIT;
         loop {
             match self.start_event(deadline, "pen")? {
                 Event::FromWarden {
                     layer: Layer::Pen,
-                    message:
-                        ToKeeper::Ended {
-                            label: ChildLabel::Canary,
-                            ..
-                        },
+                    message: ToKeeper::Ended { label: ChildLabel::Canary, .. },
                     ..
                 } => return self.keep_record(),
                 other => self.handle_at_start(other)?,
@@ -217,38 +175,25 @@ impl Keeper<'_> {
     pub(super) fn start_watch(&mut self) -> Result<(), Error> {
         let tier = self.plan.tier;
         let entries = self.roster.entries();
-        let expectation = verifier::expectation(
-            &entries,
-            &self.roster,
-            tier.isolates_network(),
-            tier.has_veil(),
-        )
-        .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
-        self.record.network_namespace = tier
-            .isolates_network()
-            .then_some(expectation.inside.network.0);
+        let expectation =
+            verifier::expectation(&entries, &self.roster, tier.isolates_network(), tier.has_veil())
+                .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
+        self.record.network_namespace =
+            tier.isolates_network().then_some(expectation.inside.network.0);
         self.roster.edit().expectation = Some(expectation);
-        let watch = watch::Watch::start(
-            self.roster.clone(),
-            self.ledger.clone(),
-            self.sender.clone(),
-        )
-        .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
+        let watch =
+            watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())
+                .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
         let report = watch
             .look_now()
             .ok_or_else(|| self.layer_failed("pen", "the first pass did not finish"))?;
-        *self
-            .shared_watch
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(watch.handle());
+        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+            Some(watch.handle());
         self.watch = Some(watch);
         if !report.holds() {
-            return Err(Error::Unconfined {
-                what: watch::describe_failure(&report),
-            });
+            return Err(Error::Unconfined { what: watch::describe_failure(&report) });
         }
-        self.ledger
-            .add("verified", json!({ "tasks": report.tasks.len() }));
+        self.ledger.add("verified", json!({ "tasks": report.tasks.len() }));
         self.notices.verified(self.plan, report.tasks.len());
         self.set_phase(Phase::Running)
     }
@@ -260,10 +205,7 @@ impl Keeper<'_> {
         let paddock = self.plan.programs.paddock.path.clone();
         let mut waiting: Vec<std::ffi::OsString> = vec![paddock.into(), "await".into()];
         waiting.extend(["--link".into(), self.plan.link.to_argument()]);
-        waiting.extend([
-            "--patience".into(),
-            self.plan.patience.as_secs().to_string().into(),
-        ]);
+        waiting.extend(["--patience".into(), self.plan.patience.as_secs().to_string().into()]);
         waiting.push("--".into());
         client.argv.splice(0..0, waiting);
         self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
@@ -312,10 +254,8 @@ impl Keeper<'_> {
         if self.try_admit(knock, place)? {
             return Ok(());
         }
-        let what = format!(
-            "its warden at the gate is not the one that was started{}",
-            self.log.tail()
-        );
+        let what =
+            format!("its warden at the gate is not the one that was started{}", self.log.tail());
         Err(Error::SelfTest { layer, what })
     }
 
@@ -328,20 +268,14 @@ impl Keeper<'_> {
                 return Ok(false);
             }
         };
-        let Knock {
-            process,
-            channel,
-            admit,
-            ..
-        } = knock;
+        let Knock { process, channel, admit, .. } = knock;
         let warden = Arc::new(Warden::new(layer, process.id(), channel));
         {
             let mut entries = self.roster.edit();
             entries.supervisors.insert(layer, supervisor);
             entries.wardens.insert(layer, warden.clone());
         }
-        self.ledger
-            .add("warden", json!({ "layer": layer, "process": process.id() }));
+        self.ledger.add("warden", json!({ "layer": layer, "process": process.id() }));
         admit
             .send(Some(warden))
             .map_err(|_| self.layer_failed(&layer.to_string(), "the gate is gone"))?;
@@ -356,22 +290,14 @@ impl Keeper<'_> {
         target: Option<Pid>,
     ) -> Result<(), Error> {
         let attempts = canaries.for_layer(layer, target);
-        self.tell(
-            layer,
-            &ToWarden::Prove {
-                attempts: attempts.clone(),
-            },
-            &[],
-        )?;
+        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone() }, &[])?;
         let deadline = Instant::now() + LAYER_LIMIT;
         // Other messages may come first; they are needed later.
         let mut put_off = Vec::new();
         let outcomes = loop {
             match self.start_event(deadline, &layer.to_string())? {
                 Event::FromWarden {
-                    layer: from,
-                    message: ToKeeper::Proof { outcomes },
-                    ..
+                    layer: from, message: ToKeeper::Proof { outcomes }, ..
                 } if from == layer => {
                     break outcomes;
                 }
@@ -404,11 +330,7 @@ impl Keeper<'_> {
         let deadline = Instant::now() + LAYER_LIMIT;
         loop {
             match self.start_event(deadline, layer)? {
-                Event::FromWarden {
-                    layer,
-                    message,
-                    descriptors,
-                } => {
+                Event::FromWarden { layer, message, descriptors } => {
                     return Ok((layer, message, descriptors));
                 }
                 other => self.handle_at_start(other)?,
@@ -437,17 +359,13 @@ impl Keeper<'_> {
 
     fn handle_at_start(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::FromWarden {
-                message: ToKeeper::StartFailed { label, error, .. },
-                ..
-            } => Err(self.layer_failed(label_name(label), &error)),
+            Event::FromWarden { message: ToKeeper::StartFailed { label, error, .. }, .. } => {
+                Err(self.layer_failed(label_name(label), &error))
+            }
             Event::FromWarden {
                 layer: Layer::Pen,
                 message:
-                    ToKeeper::Ended {
-                        label: label @ (ChildLabel::Server | ChildLabel::Client),
-                        status,
-                    },
+                    ToKeeper::Ended { label: label @ (ChildLabel::Server | ChildLabel::Client), status },
                 ..
             } => {
                 let reason = format!("nono ended (status {})", status.code());
@@ -468,70 +386,21 @@ impl Keeper<'_> {
         descriptors: &[std::os::fd::BorrowedFd<'_>],
     ) -> Result<(), Error> {
         let gone = |why: String| self.layer_failed(&layer.to_string(), &why);
-        let warden = self
-            .roster
-            .warden(layer)
-            .ok_or_else(|| gone("it has no warden".into()))?;
-        warden
-            .channel
-            .send(message, descriptors)
-            .map_err(|e| gone(e.to_string()))
-    }
-
-    fn layer_failed(&self, layer: &str, reason: &str) -> Error {
-        let layer = match layer {
-            "veil" => "veil",
-            "pen" => "pen",
-            "server" => "server",
-            "client" => "client",
-            _ => "inner",
-        };
-        // What the layer wrote may be on its way still.
-        std::thread::sleep(Duration::from_millis(20));
-        Error::LayerStart {
-            layer,
-            reason: reason.to_owned(),
-            log: self.log.tail(),
-        }
-    }
-
-    /// bubblewrap could not make the veil: say which setting forbids it.
-    fn veil_failed(&self) -> Error {
-        let failure = self.layer_failed("veil", "bubblewrap ended");
-        let Error::LayerStart { log, .. } = &failure else {
-            return failure;
-        };
-        match forbidding_setting(log) {
-            Some(setting) => Error::NoNamespaces {
-                tier: "sealed",
-                reason: format!("bubblewrap cannot make the veil{log}"),
-                setting: Some(setting),
-                remains: "paddock run --tier ported".into(),
-            },
-            None => failure,
-        }
+        let warden = self.roster.warden(layer).ok_or_else(|| gone("it has no warden".into()))?;
+        warden.channel.send(message, descriptors).map_err(|e| gone(e.to_string()))
     }
 
     fn keep_record(&mut self) -> Result<(), Error> {
         let entries = self.roster.entries();
         let mut parts = Vec::new();
         for (name, process) in ["veil", "veil-init"].iter().zip(&entries.veil) {
-            parts.push(Part {
-                name: (*name).to_owned(),
-                process: *process,
-            });
+            parts.push(Part { name: (*name).to_owned(), process: *process });
         }
         for (layer, process) in &entries.supervisors {
-            parts.push(Part {
-                name: format!("{layer}-supervisor"),
-                process: *process,
-            });
+            parts.push(Part { name: format!("{layer}-supervisor"), process: *process });
         }
         for (layer, warden) in &entries.wardens {
-            parts.push(Part {
-                name: format!("{layer}-warden"),
-                process: warden.process,
-            });
+            parts.push(Part { name: format!("{layer}-warden"), process: warden.process });
         }
         parts.sort_by_key(|part| part.process.pid);
         self.record.parts = parts;
@@ -549,18 +418,11 @@ fn own_stdio() -> std::io::Result<[OwnedFd; 3]> {
 }
 
 fn id_of(started: &[(ChildLabel, Pid)], label: ChildLabel) -> Option<Pid> {
-    started
-        .iter()
-        .find(|(l, _)| *l == label)
-        .map(|(_, pid)| *pid)
+    started.iter().find(|(l, _)| *l == label).map(|(_, pid)| *pid)
 }
 
 fn label_of(layer: Layer) -> ChildLabel {
-    if layer == Layer::Client {
-        ChildLabel::Client
-    } else {
-        ChildLabel::Server
-    }
+    if layer == Layer::Client { ChildLabel::Client } else { ChildLabel::Server }
 }
 
 fn label_name(label: ChildLabel) -> &'static str {
@@ -570,47 +432,4 @@ fn label_name(label: ChildLabel) -> &'static str {
         ChildLabel::Agent => "agent",
         ChildLabel::Canary => "pen",
     }
-}
-
-/// Which setting of the host keeps a plain user from making namespaces, when
-/// that is what the log says (`user_namespaces(7)`, and two that distributions
-/// add).
-fn forbidding_setting(log: &str) -> Option<String> {
-    let about_namespaces = [
-        "namespace",
-        "Operation not permitted",
-        "No space left",
-        "uid map",
-    ];
-    if !about_namespaces.iter().any(|words| log.contains(words)) {
-        return None;
-    }
-    let is = |file: &str, value: &str| {
-        std::fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
-    };
-    let settings = [
-        (
-            "/proc/sys/user/max_user_namespaces",
-            "0",
-            "sysctl user.max_user_namespaces=10000",
-        ),
-        (
-            "/proc/sys/kernel/unprivileged_userns_clone",
-            "0",
-            "sysctl kernel.unprivileged_userns_clone=1",
-        ),
-        (
-            "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-            "1",
-            "an AppArmor profile for bwrap, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
-        ),
-    ];
-    let found = settings.iter().find(|(file, value, _)| is(file, value));
-    Some(found.map_or_else(
-        || {
-            "the host (a container, perhaps) refuses user namespaces; allow them for this user"
-                .into()
-        },
-        |(file, value, change)| format!("{file} is {value}; allow it with: {change}"),
-    ))
 }

@@ -52,10 +52,7 @@ fn end_until_empty(roster: &Roster, deadline: Instant, may_end: impl Fn(ProcessI
     let mut empty_rounds = 0;
     while empty_rounds < 2 && Instant::now() < deadline {
         reap_children();
-        let victims: Vec<ProcessId> = members(roster)
-            .into_iter()
-            .filter(|p| may_end(*p))
-            .collect();
+        let victims: Vec<ProcessId> = members(roster).into_iter().filter(|p| may_end(*p)).collect();
         if victims.is_empty() {
             empty_rounds += 1;
             continue;
@@ -100,16 +97,11 @@ pub(super) fn descendants(root: Pid) -> Vec<ProcessId> {
                     pending.push(child);
                 }
             }
-            let is_alive = files
-                .status(&mut buffer)
-                .is_ok_and(|s| s.state != State::Dead);
+            let is_alive = files.status(&mut buffer).is_ok_and(|s| s.state != State::Dead);
             if is_alive && process != root && !found.iter().any(|p: &ProcessId| p.pid == process) {
                 // A thread's start time is its own; the process has its leader's.
                 if let Ok(start) = confine::proc::start_time(process) {
-                    found.push(ProcessId {
-                        pid: process,
-                        start,
-                    });
+                    found.push(ProcessId { pid: process, start });
                 }
             }
         }
@@ -124,10 +116,7 @@ fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
     let tasks = user_tasks(Path::new("/proc"), roster.uid).unwrap_or_default();
     let mut found = Vec::new();
     for chunk in tasks.chunks(4096) {
-        let answers = warden
-            .ask(chunk.to_vec())
-            .wait(WITNESS_LIMIT)
-            .unwrap_or_default();
+        let answers = warden.ask(chunk.to_vec()).wait(WITNESS_LIMIT).unwrap_or_default();
         for (task, answer) in chunk.iter().zip(answers) {
             if answer == Testimony::Inside
                 && let Some(process) = process_of(*task)
@@ -141,14 +130,9 @@ fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
 
 fn process_of(task: Pid) -> Option<ProcessId> {
     let mut buffer = Vec::new();
-    let status = TaskFiles::open(task, task)
-        .and_then(|f| f.status(&mut buffer))
-        .ok()?;
+    let status = TaskFiles::open(task, task).and_then(|f| f.status(&mut buffer)).ok()?;
     let start = confine::proc::start_time(status.tgid).ok()?;
-    (status.state != State::Dead).then_some(ProcessId {
-        pid: status.tgid,
-        start,
-    })
+    (status.state != State::Dead).then_some(ProcessId { pid: status.tgid, start })
 }
 
 /// Reaps every child that has ended, and tells how many.

@@ -24,16 +24,9 @@ impl Keeper<'_> {
     pub(super) fn on_signal(&mut self, signal: i32) -> Result<(), Error> {
         match signal {
             SIGHUP | SIGTERM => {
-                let by = if signal == SIGHUP {
-                    "SIGHUP"
-                } else {
-                    "SIGTERM"
-                };
+                let by = if signal == SIGHUP { "SIGHUP" } else { "SIGTERM" };
                 let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
-                Err(Error::Stopped {
-                    by: by.into(),
-                    status,
-                })
+                Err(Error::Stopped { by: by.into(), status })
             }
             // The terminal's own keys, while the client has no terminal of its
             // own to get them from.
@@ -41,17 +34,11 @@ impl Keeper<'_> {
                 if self.watch.is_none() {
                     // Nothing of the agent runs yet.
                     let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
-                    return Err(Error::Stopped {
-                        by: "the keyboard".into(),
-                        status,
-                    });
+                    return Err(Error::Stopped { by: "the keyboard".into(), status });
                 }
                 self.tell(
                     Layer::Client,
-                    &ToWarden::Signal {
-                        label: ChildLabel::Agent,
-                        signal,
-                    },
+                    &ToWarden::Signal { label: ChildLabel::Agent, signal },
                     &[],
                 )
             }
@@ -112,14 +99,10 @@ impl Keeper<'_> {
     fn continue_everything(&self) {
         let entries = self.roster.entries();
         let is_warden = |process: &confine::ProcessId| {
-            entries
-                .wardens
-                .values()
-                .any(|warden| warden.process == *process)
+            entries.wardens.values().any(|warden| warden.process == *process)
         };
-        let (wardens, others): (Vec<_>, Vec<_>) = stop::descendants(self.roster.keeper.pid)
-            .into_iter()
-            .partition(is_warden);
+        let (wardens, others): (Vec<_>, Vec<_>) =
+            stop::descendants(self.roster.keeper.pid).into_iter().partition(is_warden);
         for process in others.into_iter().chain(wardens) {
             let _ = PidFd::open_exact(process).and_then(|p| p.signal(Signal::CONT));
         }
@@ -134,10 +117,7 @@ impl Keeper<'_> {
                 let is_stopped = TaskFiles::open(process.pid, process.pid)
                     .and_then(|files| files.status(&mut buffer))
                     .is_ok_and(|status| {
-                        matches!(
-                            status.state,
-                            State::Stopped | State::TracedStop | State::Dead
-                        )
+                        matches!(status.state, State::Stopped | State::TracedStop | State::Dead)
                     });
                 if !is_stopped {
                     running += 1;

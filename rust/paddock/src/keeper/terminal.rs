@@ -30,11 +30,7 @@ pub(super) struct Terminal {
 impl Terminal {
     pub(super) fn remember() -> Self {
         Self {
-            settings: if isatty(stdin()) {
-                tcgetattr(stdin()).ok()
-            } else {
-                None
-            },
+            settings: if isatty(stdin()) { tcgetattr(stdin()).ok() } else { None },
             is_relayed: isatty(stdin()) && isatty(stdout()) && isatty(stderr()),
         }
     }
@@ -51,9 +47,7 @@ impl Terminal {
         }
         let _ = tcsetattr(stdin(), OptionalActions::Now, settings);
         if self.is_relayed {
-            let _ = std::io::stdout()
-                .write_all(RESET)
-                .and_then(|()| std::io::stdout().flush());
+            let _ = std::io::stdout().write_all(RESET).and_then(|()| std::io::stdout().flush());
         }
     }
 
@@ -88,17 +82,15 @@ pub(super) fn forward_signals(events: Sender<Event>) -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([
         SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
     ])?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for signal in signals.forever() {
-                if signal == SIGTSTP && OWN_STOP.swap(false, Ordering::SeqCst) {
-                    continue;
-                }
-                if events.send(Event::Signal(signal)).is_err() {
-                    return;
-                }
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGTSTP && OWN_STOP.swap(false, Ordering::SeqCst) {
+                continue;
             }
-        })?;
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
     Ok(())
 }

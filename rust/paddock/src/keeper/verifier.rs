@@ -78,11 +78,7 @@ impl TaskReport {
                 *byte = b' ';
             }
         }
-        if line.is_empty() {
-            self.name.clone()
-        } else {
-            line
-        }
+        if line.is_empty() { self.name.clone() } else { line }
     }
 }
 
@@ -112,11 +108,7 @@ struct Sighting {
 
 impl Verifier {
     pub(super) fn new(roster: Arc<Roster>) -> Self {
-        Self {
-            roster,
-            known: HashMap::new(),
-            buffer: Vec::new(),
-        }
+        Self { roster, known: HashMap::new(), buffer: Vec::new() }
     }
 
     /// Makes one pass.
@@ -140,10 +132,8 @@ impl Verifier {
         self.known.retain(|_, known| known.seen == round);
 
         let testimonies = ask_all(&sightings, &entries);
-        let members: HashMap<Pid, Option<Layer>> = sightings
-            .iter()
-            .map(|s| (s.status.task, s.role.layer()))
-            .collect();
+        let members: HashMap<Pid, Option<Layer>> =
+            sightings.iter().map(|s| (s.status.task, s.role.layer())).collect();
         let mut tasks = Vec::with_capacity(sightings.len());
         for sighting in sightings {
             let testimony = testimonies.get(&sighting.status.task).copied();
@@ -152,11 +142,7 @@ impl Verifier {
             }
         }
         tasks.append(&mut hidden_unclear);
-        Ok(Report {
-            tasks,
-            took: started.elapsed(),
-            depth_everything: depth == Depth::Everything,
-        })
+        Ok(Report { tasks, took: started.elapsed(), depth_everything: depth == Depth::Everything })
     }
 
     /// All living tasks that descend from the keeper, with their roles.
@@ -178,14 +164,7 @@ impl Verifier {
             if !visited.insert(process) {
                 continue;
             }
-            self.sight_process(
-                process,
-                parent_role,
-                entries,
-                round,
-                &mut sightings,
-                &mut pending,
-            )?;
+            self.sight_process(process, parent_role, entries, round, &mut sightings, &mut pending)?;
         }
         Ok(sightings)
     }
@@ -223,12 +202,7 @@ impl Verifier {
             let role = role.unwrap_or(Role::Stray);
             pending.extend(children.into_iter().map(|child| (child, Some(role))));
             if status.state != State::Dead {
-                sightings.push(Sighting {
-                    process,
-                    role,
-                    status,
-                    task: id,
-                });
+                sightings.push(Sighting { process, role, status, task: id });
             }
         }
         Ok(())
@@ -267,9 +241,7 @@ impl Verifier {
                 Err(e) => return Err(e),
             }
         }
-        Err(io::Error::from_raw_os_error(
-            rustix::io::Errno::SRCH.raw_os_error(),
-        ))
+        Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()))
     }
 
     fn judge_one(
@@ -280,12 +252,7 @@ impl Verifier {
         entries: &Entries,
         depth: Depth,
     ) -> Option<TaskReport> {
-        let Sighting {
-            process,
-            role,
-            status,
-            task,
-        } = sighting;
+        let Sighting { process, role, status, task } = sighting;
         let known = self.known.get_mut(&task.pid)?;
         let dumpable = match (testimony, role) {
             (Some(Testimony::Inside), _) => true,
@@ -333,13 +300,7 @@ impl Verifier {
                 Verdict::Unconfined(vec![reason])
             };
         }
-        Some(TaskReport {
-            task,
-            process,
-            role,
-            verdict,
-            name: evidence.status.name,
-        })
+        Some(TaskReport { task, process, role, verdict, name: evidence.status.name })
     }
 
     /// Members of a domain that do not descend from the keeper.
@@ -350,11 +311,8 @@ impl Verifier {
         entries: &Entries,
     ) -> Vec<TaskReport> {
         let seen = innermost_ids(sightings);
-        let unseen: HashSet<Pid> = inside
-            .iter()
-            .map(|(_, task)| *task)
-            .filter(|task| !seen.contains(task))
-            .collect();
+        let unseen: HashSet<Pid> =
+            inside.iter().map(|(_, task)| *task).filter(|task| !seen.contains(task)).collect();
         if unseen.is_empty() {
             return Vec::new();
         }
@@ -393,16 +351,11 @@ fn has_unknown(inside: &[(Layer, Pid)], sightings: &[Sighting]) -> bool {
 }
 
 fn seen_on_host(sightings: &[Sighting], task: Pid) -> bool {
-    sightings
-        .iter()
-        .any(|sighting| sighting.status.task == task)
+    sightings.iter().any(|sighting| sighting.status.task == task)
 }
 
 fn innermost_ids(sightings: &[Sighting]) -> HashSet<Pid> {
-    sightings
-        .iter()
-        .filter_map(|sighting| sighting.status.innermost_id())
-        .collect()
+    sightings.iter().filter_map(|sighting| sighting.status.innermost_id()).collect()
 }
 
 fn has_ended(files: &TaskFiles, buffer: &mut Vec<u8>) -> bool {
@@ -417,11 +370,7 @@ fn role_of(id: ProcessId, parent: Option<Role>, entries: &Entries) -> Role {
     if entries.veil.contains(&id) {
         return Role::Veil;
     }
-    if let Some((layer, _)) = entries
-        .supervisors
-        .iter()
-        .find(|(_, process)| **process == id)
-    {
+    if let Some((layer, _)) = entries.supervisors.iter().find(|(_, process)| **process == id) {
         return Role::Supervisor(*layer);
     }
     if let Some(warden) = entries.wardens.values().find(|warden| warden.process == id) {
@@ -448,10 +397,7 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
             | Role::Stray => Layer::Pen,
             Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => continue,
         };
-        questions
-            .entry(witness)
-            .or_default()
-            .push((sighting.status.task, innermost));
+        questions.entry(witness).or_default().push((sighting.status.task, innermost));
     }
     let mut pending = Vec::new();
     for (layer, tasks) in &questions {
@@ -484,16 +430,10 @@ fn everything_inside(entries: &Entries, uid: u32) -> Vec<(Layer, Pid)> {
     };
     let tasks = user_tasks(Path::new(&root), uid).unwrap_or_default();
     let ask = |warden: &Arc<Warden>| -> Vec<_> {
-        tasks
-            .chunks(MOST_IN_QUERY)
-            .map(|c| (c.to_vec(), warden.ask(c.to_vec())))
-            .collect()
+        tasks.chunks(MOST_IN_QUERY).map(|c| (c.to_vec(), warden.ask(c.to_vec()))).collect()
     };
-    let pending: Vec<_> = entries
-        .wardens
-        .values()
-        .map(|warden| (warden.layer, ask(warden)))
-        .collect();
+    let pending: Vec<_> =
+        entries.wardens.values().map(|warden| (warden.layer, ask(warden))).collect();
     let deadline = Instant::now() + TESTIMONY_LIMIT;
     let mut inside = Vec::new();
     for (layer, chunks) in pending {
@@ -563,12 +503,5 @@ pub(super) fn expectation(
         Err(_) if !network_isolated && !veiled => host,
         Err(e) => return Err(e),
     };
-    Ok(Expectation {
-        uid: roster.uid,
-        filters,
-        inside,
-        host,
-        network_isolated,
-        veiled,
-    })
+    Ok(Expectation { uid: roster.uid, filters, inside, host, network_isolated, veiled })
 }

@@ -43,44 +43,42 @@ impl Watch {
         events: Sender<Event>,
     ) -> std::io::Result<Self> {
         let (requests, received) = channel();
-        std::thread::Builder::new()
-            .name("watch".into())
-            .spawn(move || {
-                let mut watcher = Watcher {
-                    verifier: Verifier::new(roster),
-                    ledger,
-                    events,
-                    last_deep: None,
-                    failing: None,
+        std::thread::Builder::new().name("watch".into()).spawn(move || {
+            let mut watcher = Watcher {
+                verifier: Verifier::new(roster),
+                ledger,
+                events,
+                last_deep: None,
+                failing: None,
+            };
+            let mut paused = false;
+            let mut next = Instant::now() + INTERVAL;
+            loop {
+                let left = if paused {
+                    Duration::from_hours(1)
+                } else {
+                    next.saturating_duration_since(Instant::now())
                 };
-                let mut paused = false;
-                let mut next = Instant::now() + INTERVAL;
-                loop {
-                    let left = if paused {
-                        Duration::from_hours(1)
-                    } else {
-                        next.saturating_duration_since(Instant::now())
-                    };
-                    match received.recv_timeout(left) {
-                        Ok(Request::Look(reply)) => {
-                            let _ = reply.send(watcher.look(Depth::Everything));
-                        }
-                        Ok(Request::Pause(reply)) => {
-                            paused = true;
-                            let _ = reply.send(());
-                        }
-                        Ok(Request::Resume) => {
-                            paused = false;
-                            next = Instant::now();
-                        }
-                        Err(RecvTimeoutError::Timeout) => {
-                            watcher.look_in_turn();
-                            next = Instant::now() + INTERVAL;
-                        }
-                        Err(RecvTimeoutError::Disconnected) => return,
+                match received.recv_timeout(left) {
+                    Ok(Request::Look(reply)) => {
+                        let _ = reply.send(watcher.look(Depth::Everything));
                     }
+                    Ok(Request::Pause(reply)) => {
+                        paused = true;
+                        let _ = reply.send(());
+                    }
+                    Ok(Request::Resume) => {
+                        paused = false;
+                        next = Instant::now();
+                    }
+                    Err(RecvTimeoutError::Timeout) => {
+                        watcher.look_in_turn();
+                        next = Instant::now() + INTERVAL;
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
-            })?;
+            }
+        })?;
         Ok(Self { requests })
     }
 
@@ -125,14 +123,8 @@ struct Watcher {
 
 impl Watcher {
     fn look_in_turn(&mut self) {
-        let is_time = self
-            .last_deep
-            .is_none_or(|last| last.elapsed() >= DEEP_INTERVAL);
-        self.look(if is_time {
-            Depth::Everything
-        } else {
-            Depth::Tasks
-        });
+        let is_time = self.last_deep.is_none_or(|last| last.elapsed() >= DEEP_INTERVAL);
+        self.look(if is_time { Depth::Everything } else { Depth::Tasks });
     }
 
     /// Makes a pass and tells of a change.
@@ -144,13 +136,8 @@ impl Watcher {
             Ok(report) => report,
             Err(error) => {
                 // What cannot be read is not confirmed.
-                self.ledger
-                    .add("pass-failed", json!({ "error": error.to_string() }));
-                Report {
-                    tasks: Vec::new(),
-                    took: Duration::ZERO,
-                    depth_everything: false,
-                }
+                self.ledger.add("pass-failed", json!({ "error": error.to_string() }));
+                Report { tasks: Vec::new(), took: Duration::ZERO, depth_everything: false }
             }
         };
         let failing = (!report.holds()).then(|| describe_failure(&report));
@@ -173,16 +160,8 @@ pub(super) fn describe_failure(report: &Report) -> String {
     let Some(task) = report.first_failure() else {
         return "no task of the launch could be read".into();
     };
-    let reasons: Vec<String> = task
-        .verdict
-        .reasons()
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    let layer = task
-        .role
-        .layer()
-        .map_or(String::new(), |layer| format!(" in the {layer} layer"));
+    let reasons: Vec<String> = task.verdict.reasons().iter().map(ToString::to_string).collect();
+    let layer = task.role.layer().map_or(String::new(), |layer| format!(" in the {layer} layer"));
     format!(
         "process {} ({}, {}{}) is {}: {}",
         task.process,

@@ -72,10 +72,7 @@ impl Config {
     /// # Errors
     /// When it cannot be read or does not parse.
     pub(crate) fn load(path: &Path) -> Result<Self, Error> {
-        let unusable = |reason: String| Error::Configuration {
-            path: path.to_owned(),
-            reason,
-        };
+        let unusable = |reason: String| Error::Configuration { path: path.to_owned(), reason };
         match std::fs::read_to_string(path) {
             Ok(text) => toml::from_str(&text).map_err(|e| unusable(e.to_string())),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),

@@ -39,9 +39,7 @@ impl Directories {
             reason: "HOME is not set to an absolute path".into(),
         })?;
         let under = |variable, default: &str| {
-            absolute(variable)
-                .unwrap_or_else(|| home.join(default))
-                .join("paddock")
+            absolute(variable).unwrap_or_else(|| home.join(default)).join("paddock")
         };
         let state = under("XDG_STATE_HOME", ".local/state");
         // The veil replaces /tmp, so what has to be seen inside cannot be there.
@@ -78,9 +76,7 @@ impl Directories {
 }
 
 fn absolute(variable: &str) -> Option<PathBuf> {
-    std::env::var_os(variable)
-        .map(PathBuf::from)
-        .filter(|p| p.is_absolute())
+    std::env::var_os(variable).map(PathBuf::from).filter(|p| p.is_absolute())
 }
 
 /// Makes sure that `path` is a directory that only this user can use: owned by
@@ -89,20 +85,12 @@ fn absolute(variable: &str) -> Option<PathBuf> {
 /// # Errors
 /// When it is not private, or cannot be made.
 pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
-    let unusable = |e: io::Error| Error::DirectoryUnusable {
-        path: path.to_owned(),
-        reason: e.to_string(),
-    };
-    let exposed = |reason: &str| Error::DirectoryNotPrivate {
-        path: path.to_owned(),
-        reason: reason.into(),
-    };
+    let unusable =
+        |e: io::Error| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() };
+    let exposed =
+        |reason: &str| Error::DirectoryNotPrivate { path: path.to_owned(), reason: reason.into() };
     if let Some(parent) = path.parent() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(parent)
-            .map_err(unusable)?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(unusable)?;
     }
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
@@ -128,10 +116,7 @@ pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
 /// By how many bytes it is too long.
 pub(crate) fn check_socket_path(path: &Path) -> Result<(), Error> {
     match path.as_os_str().len().checked_sub(LONGEST_SOCKET_PATH) {
-        Some(excess) if excess > 0 => Err(Error::SocketPath {
-            path: path.to_owned(),
-            excess,
-        }),
+        Some(excess) if excess > 0 => Err(Error::SocketPath { path: path.to_owned(), excess }),
         _ => Ok(()),
     }
 }
@@ -150,17 +135,11 @@ mod tests {
 
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o750))
             .unwrap();
-        assert!(matches!(
-            private_directory(&path),
-            Err(Error::DirectoryNotPrivate { .. })
-        ));
+        assert!(matches!(private_directory(&path), Err(Error::DirectoryNotPrivate { .. })));
 
         let link = root.path().join("link");
         std::os::unix::fs::symlink(root.path().join("a"), &link).unwrap();
-        assert!(matches!(
-            private_directory(&link),
-            Err(Error::DirectoryNotPrivate { .. })
-        ));
+        assert!(matches!(private_directory(&link), Err(Error::DirectoryNotPrivate { .. })));
 
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -171,9 +150,6 @@ mod tests {
     fn the_longest_socket_path_is_107_bytes() {
         let of = |n: usize| PathBuf::from(format!("/{}", "x".repeat(n - 1)));
         assert!(check_socket_path(&of(107)).is_ok());
-        assert!(matches!(
-            check_socket_path(&of(108)),
-            Err(Error::SocketPath { excess: 1, .. })
-        ));
+        assert!(matches!(check_socket_path(&of(108)), Err(Error::SocketPath { excess: 1, .. })));
     }
 }

@@ -23,13 +23,8 @@ const FROM_CALLER: [&str; 14] = [
 ];
 
 /// What nono sets in a sandbox for its proxy, to be passed on to the agent.
-pub(super) const FROM_PROXY: [&str; 5] = [
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "NODE_USE_ENV_PROXY",
-];
+pub(super) const FROM_PROXY: [&str; 5] =
+    ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "NODE_USE_ENV_PROXY"];
 
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
@@ -107,7 +102,5 @@ pub(super) fn from_caller<S: AsRef<OsStr>>(names: &[S]) -> Variables {
 }
 
 fn is_on_search_path(directory: &Path) -> bool {
-    SEARCH_PATH
-        .split(':')
-        .any(|entry| Path::new(entry) == directory)
+    SEARCH_PATH.split(':').any(|entry| Path::new(entry) == directory)
 }

@@ -20,11 +20,7 @@ impl LaunchId {
         let mut bytes = [0; LENGTH / 2];
         std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         let letters = bytes.iter().flat_map(|b| [b >> 4, b & 15]);
-        Ok(Self(
-            letters
-                .map(|n| char::from(ALPHABET[usize::from(n)]))
-                .collect(),
-        ))
+        Ok(Self(letters.map(|n| char::from(ALPHABET[usize::from(n)])).collect()))
     }
 
     pub(crate) fn as_str(&self) -> &str {

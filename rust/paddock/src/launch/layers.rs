@@ -11,9 +11,8 @@ use crate::link::Link;
 
 /// Parts of the system that exist inside the veil, read-only. What is a link on
 /// the host (`/bin` on merged systems) is the same link inside.
-const SYSTEM: [&str; 10] = [
-    "/usr", "/etc", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/nix", "/gnu",
-];
+const SYSTEM: [&str; 10] =
+    ["/usr", "/etc", "/bin", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/nix", "/gnu"];
 
 impl Plan {
     /// What each layer grants beside what its profile always does. The pen's
@@ -22,20 +21,10 @@ impl Plan {
         let mut grants = Vec::new();
         self.grant_server(&mut grants);
         self.grant_client(&mut grants);
-        let mut pen: Vec<Grant> = grants
-            .iter()
-            .map(|grant| Grant {
-                layer: "pen",
-                ..grant.clone()
-            })
-            .collect();
+        let mut pen: Vec<Grant> =
+            grants.iter().map(|grant| Grant { layer: "pen", ..grant.clone() }).collect();
         let mut add = |access, path: PathBuf, is_file| {
-            pen.push(Grant {
-                layer: "pen",
-                access,
-                path,
-                is_file,
-            });
+            pen.push(Grant { layer: "pen", access, path, is_file });
         };
         add(Access::Read, self.programs.nono.path.clone(), true);
         add(Access::Read, self.paths.inside.join("profiles"), false);
@@ -43,9 +32,7 @@ impl Plan {
         add(Access::ReadWrite, self.paths.nono("server"), false);
         add(Access::ReadWrite, self.paths.nono("client"), false);
         pen.sort_by(|a, b| {
-            a.path
-                .cmp(&b.path)
-                .then(a.access.name().cmp(b.access.name()).reverse())
+            a.path.cmp(&b.path).then(a.access.name().cmp(b.access.name()).reverse())
         });
         pen.dedup_by(|later, earlier| later.path == earlier.path);
         grants.extend(pen);
@@ -54,12 +41,7 @@ impl Plan {
 
     fn grant_server(&self, grants: &mut Vec<Grant>) {
         let mut add = |access, path: PathBuf, is_file| {
-            grants.push(Grant {
-                layer: "server",
-                access,
-                path,
-                is_file,
-            });
+            grants.push(Grant { layer: "server", access, path, is_file });
         };
         add(Access::ReadWrite, self.workspace.root.clone(), false);
         if let Some(git) = &self.workspace.git {
@@ -86,12 +68,7 @@ impl Plan {
 
     fn grant_client(&self, grants: &mut Vec<Grant>) {
         let mut add = |access, path: PathBuf, is_file| {
-            grants.push(Grant {
-                layer: "client",
-                access,
-                path,
-                is_file,
-            });
+            grants.push(Grant { layer: "client", access, path, is_file });
         };
         add(Access::Read, self.workspace.root.clone(), false);
         add(Access::ReadWrite, self.client.home.clone(), false);
@@ -117,11 +94,7 @@ impl Plan {
     /// The whole command of the outermost layer: the veil around the pen, or
     /// the pen alone. `status` is the descriptor on which bubblewrap reports.
     pub(crate) fn outermost_argv(&self, status: Option<i32>) -> Vec<OsString> {
-        let mut argv = if self.tier.has_veil() {
-            self.veil_argv(status)
-        } else {
-            Vec::new()
-        };
+        let mut argv = if self.tier.has_veil() { self.veil_argv(status) } else { Vec::new() };
         argv.extend(self.pen_argv());
         argv
     }
@@ -129,11 +102,7 @@ impl Plan {
     /// bubblewrap: a pid and a mount namespace in which only system files, the
     /// grants and the launch directory exist.
     pub(crate) fn veil_argv(&self, status: Option<i32>) -> Vec<OsString> {
-        let bwrap = self
-            .programs
-            .bwrap
-            .as_ref()
-            .map_or("bwrap".into(), |b| b.path.clone());
+        let bwrap = self.programs.bwrap.as_ref().map_or("bwrap".into(), |b| b.path.clone());
         let mut argv = Arguments(vec![bwrap.into()]);
         argv.words(&["--unshare-pid", "--die-with-parent"]);
         if let Some(descriptor) = status {
@@ -144,11 +113,8 @@ impl Plan {
         }
         argv.words(&["--proc", "/proc", "--dev", "/dev"]);
         argv.path("--bind", &self.paths.temporary("server"), Path::new("/tmp"));
-        let mut shown: Vec<Grant> = self
-            .grants()
-            .into_iter()
-            .filter(|grant| grant.layer == "pen")
-            .collect();
+        let mut shown: Vec<Grant> =
+            self.grants().into_iter().filter(|grant| grant.layer == "pen").collect();
         let inside = &self.paths.inside;
         shown.push(Grant {
             layer: "pen",
@@ -165,9 +131,7 @@ impl Plan {
         // A directory before what lies in it, so that the narrower rule wins.
         shown.sort_by(|a, b| a.path.cmp(&b.path));
         for grant in shown {
-            let made_by_veil = ["/tmp", "/dev/shm"]
-                .iter()
-                .any(|p| Path::new(p) == grant.path);
+            let made_by_veil = ["/tmp", "/dev/shm"].iter().any(|p| Path::new(p) == grant.path);
             let is_system = SYSTEM.iter().any(|system| grant.path.starts_with(system));
             if !made_by_veil && !is_system {
                 let option = match grant.access {
@@ -209,10 +173,7 @@ impl Plan {
             }
         }
         argv.words(&["--proxy-port", &self.ports.proxy.to_string()]);
-        argv.words(&[
-            "--upstream-proxy",
-            &format!("127.0.0.1:{}", self.ports.guard),
-        ]);
+        argv.words(&["--upstream-proxy", &format!("127.0.0.1:{}", self.ports.guard)]);
         for host in &self.hosts {
             argv.words(&["--allow-domain", host]);
         }
@@ -240,11 +201,7 @@ impl Plan {
         argv.words(&["run", "--silent", "--no-audit", "--no-rollback"]);
         argv.option("--profile", &self.paths.profile(layer));
         argv.option("--workdir", &self.workspace.root);
-        for grant in self
-            .grants()
-            .into_iter()
-            .filter(|grant| grant.layer == layer)
-        {
+        for grant in self.grants().into_iter().filter(|grant| grant.layer == layer) {
             let option = match (grant.access, grant.is_file) {
                 (Access::Read, false) => "--read",
                 (Access::Read, true) => "--read-file",
@@ -284,8 +241,7 @@ impl Arguments {
         match std::fs::symlink_metadata(path) {
             Ok(metadata) if metadata.is_symlink() => {
                 if let Ok(target) = std::fs::read_link(path) {
-                    self.0
-                        .extend(["--symlink".into(), target.into(), path.into()]);
+                    self.0.extend(["--symlink".into(), target.into(), path.into()]);
                 }
             }
             Ok(metadata) if metadata.is_dir() => self.path("--ro-bind", path, path),

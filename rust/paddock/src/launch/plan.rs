@@ -125,11 +125,7 @@ impl Plan {
         if rustix::process::geteuid().is_root() {
             return Err(Error::Root);
         }
-        let name = request
-            .agent
-            .as_deref()
-            .or(config.agent.as_deref())
-            .unwrap_or("standin");
+        let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
         let agent = agent::load(name, &directories.agents())?;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
         let tier = request.tier.or(config.tier).unwrap_or_default();
@@ -236,10 +232,7 @@ impl Plan {
                 .collect()
         };
         let names = |half: &AgentHalf| -> Vec<String> {
-            let set = half
-                .environment
-                .iter()
-                .map(|(n, _)| n.to_string_lossy().into_owned());
+            let set = half.environment.iter().map(|(n, _)| n.to_string_lossy().into_owned());
             let mut names: Vec<String> = set
                 .chain(half.pass.iter().cloned())
                 .chain(half.password_variable.iter().cloned())
@@ -287,16 +280,10 @@ fn values_for_half(
     program: &Found,
     tier: Tier,
 ) -> Result<AgentHalf, Error> {
-    let home = directories
-        .data
-        .join("homes")
-        .join(&agent.file.name)
-        .join(half);
+    let home = directories.data.join("homes").join(&agent.file.name).join(half);
     let mut values = values.clone();
     values.set("home", &home);
-    let form = arguments
-        .first()
-        .and_then(|a| settings.when.get(a.to_str()?));
+    let form = arguments.first().and_then(|a| settings.when.get(a.to_str()?));
     let (template, rest) = match form {
         Some(form) => (form, &arguments[1..]),
         None => (&settings.argv, arguments),
@@ -311,51 +298,31 @@ fn values_for_half(
         paths.temporary(half)
     };
     let mut variables = environment::for_agent(&home, &temporary, &program.path);
-    let asked = settings
-        .pass
-        .iter()
-        .chain(settings.set.keys())
-        .chain(&settings.password_variable);
+    let asked = settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
     if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
-        return Err(unusable(
-            agent,
-            format!("the variable {name} may not be passed to an agent"),
-        ));
+        return Err(unusable(agent, format!("the variable {name} may not be passed to an agent")));
     }
     variables.extend(environment::from_caller(&settings.pass));
     for (name, template) in &settings.set {
-        let value = values
-            .fill(template)
-            .map_err(|reason| unusable(agent, reason))?;
+        let value = values.fill(template).map_err(|reason| unusable(agent, reason))?;
         variables.push((name.into(), value));
     }
     let leaves_home = |path: &PathBuf| {
-        path.components()
-            .any(|part| !matches!(part, std::path::Component::Normal(_)))
+        path.components().any(|part| !matches!(part, std::path::Component::Normal(_)))
     };
     if let Some(path) = settings.directories.iter().find(|path| leaves_home(path)) {
-        return Err(unusable(
-            agent,
-            format!("{} is not a path below the home", path.display()),
-        ));
+        return Err(unusable(agent, format!("{} is not a path below the home", path.display())));
     }
     let proxied = half == "server";
     Ok(AgentHalf {
         argv,
         environment: variables,
         pass: if proxied {
-            environment::FROM_PROXY
-                .iter()
-                .map(|n| (*n).to_owned())
-                .collect()
+            environment::FROM_PROXY.iter().map(|n| (*n).to_owned()).collect()
         } else {
             Vec::new()
         },
-        directories: settings
-            .directories
-            .iter()
-            .map(|path| home.join(path))
-            .collect(),
+        directories: settings.directories.iter().map(|path| home.join(path)).collect(),
         home,
         password_variable: settings.password_variable.clone(),
     })
@@ -372,11 +339,7 @@ fn unusable(agent: &Agent, reason: String) -> Error {
 fn fill_all(templates: &[String], values: &Values, agent: &Agent) -> Result<Vec<OsString>, Error> {
     templates
         .iter()
-        .map(|template| {
-            values
-                .fill(template)
-                .map_err(|reason| unusable(agent, reason))
-        })
+        .map(|template| values.fill(template).map_err(|reason| unusable(agent, reason)))
         .collect()
 }
 
@@ -387,23 +350,12 @@ const LANDLOCK_OLDEST: i32 = 6;
 fn check_landlock() -> Result<(), Error> {
     let needed = format!("ABI {LANDLOCK_OLDEST} (Linux 6.12)");
     // Tests lower the answer, to see what is said then; it cannot be raised.
-    let lowered = std::env::var("PADDOCK_TEST_LANDLOCK_ABI")
-        .ok()
-        .and_then(|v| v.parse().ok());
+    let lowered = std::env::var("PADDOCK_TEST_LANDLOCK_ABI").ok().and_then(|v| v.parse().ok());
     match confine::sys::landlock_abi().map(|abi| lowered.map_or(abi, |l: i32| abi.min(l))) {
         Ok(abi) if abi >= LANDLOCK_OLDEST => Ok(()),
-        Ok(abi) if abi < 1 => Err(Error::Landlock {
-            found: "missing".into(),
-            needed,
-        }),
-        Ok(abi) => Err(Error::Landlock {
-            found: format!("ABI {abi}"),
-            needed,
-        }),
-        Err(e) => Err(Error::Landlock {
-            found: format!("not available ({e})"),
-            needed,
-        }),
+        Ok(abi) if abi < 1 => Err(Error::Landlock { found: "missing".into(), needed }),
+        Ok(abi) => Err(Error::Landlock { found: format!("ABI {abi}"), needed }),
+        Err(e) => Err(Error::Landlock { found: format!("not available ({e})"), needed }),
     }
 }
 
@@ -412,11 +364,7 @@ fn check_landlock() -> Result<(), Error> {
 /// bound, that bind fails and so does the launch.
 fn choose_ports(tier: Tier) -> Result<Ports, Error> {
     if tier.isolates_network() {
-        return Ok(Ports {
-            server: 4600,
-            proxy: 4601,
-            guard: 4602,
-        });
+        return Ok(Ports { server: 4600, proxy: 4601, guard: 4602 });
     }
     let unusable = |e: std::io::Error| Error::LayerStart {
         layer: "pen",
@@ -430,23 +378,16 @@ fn choose_ports(tier: Tier) -> Result<Ports, Error> {
     let port = |n: usize| -> Result<u16, Error> {
         Ok(listeners[n].local_addr().map_err(unusable)?.port())
     };
-    Ok(Ports {
-        server: port(0)?,
-        proxy: port(1)?,
-        guard: port(2)?,
-    })
+    Ok(Ports { server: port(0)?, proxy: port(1)?, guard: port(2)? })
 }
 
 /// 256 random bits in hexadecimal.
 fn random_password() -> Result<String, Error> {
     use std::io::Read;
     let mut bytes = [0u8; 32];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut f| f.read_exact(&mut bytes))
-        .map_err(|e| Error::DirectoryUnusable {
-            path: PathBuf::from("/dev/urandom"),
-            reason: e.to_string(),
-        })?;
+    std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes)).map_err(
+        |e| Error::DirectoryUnusable { path: PathBuf::from("/dev/urandom"), reason: e.to_string() },
+    )?;
     Ok(hex(&bytes))
 }
 
@@ -491,17 +432,12 @@ pub(crate) struct Grant {
 /// The directory that holds a program with all that it needs beside it: for a
 /// program of the system nothing more than the system.
 pub(crate) fn program_tree(program: &Path) -> Option<PathBuf> {
-    let is_system = ["/usr", "/bin", "/lib", "/lib64", "/sbin"]
-        .iter()
-        .any(|s| program.starts_with(s));
+    let is_system =
+        ["/usr", "/bin", "/lib", "/lib64", "/sbin"].iter().any(|s| program.starts_with(s));
     if is_system {
         return None;
     }
     // .../vendor/TARGET/bin/program: its companions are beside `bin`.
     let directory = program.parent()?;
-    if directory.ends_with("bin") {
-        directory.parent().map(Path::to_owned)
-    } else {
-        None
-    }
+    if directory.ends_with("bin") { directory.parent().map(Path::to_owned) } else { None }
 }

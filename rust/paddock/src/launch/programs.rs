@@ -60,18 +60,11 @@ impl Programs {
         // Each answers within milliseconds, but one after the other they are
         // a good part of what a launch takes.
         std::thread::scope(|scope| {
-            let bwrap = scope.spawn(|| {
-                with_veil
-                    .then(|| find_bwrap(config, directories))
-                    .transpose()
-            });
+            let bwrap =
+                scope.spawn(|| with_veil.then(|| find_bwrap(config, directories)).transpose());
             let nono = find_nono(config, directories);
             let bwrap = bwrap.join().unwrap_or_else(|_| unreachable_join());
-            Ok(Self {
-                paddock: find_self()?,
-                nono: nono?,
-                bwrap: bwrap?,
-            })
+            Ok(Self { paddock: find_self()?, nono: nono?, bwrap: bwrap? })
         })
     }
 }
@@ -86,21 +79,15 @@ fn unreachable_join() -> Result<Option<Found>, Error> {
 
 /// Paddock itself, as the kernel runs it.
 pub(crate) fn find_self() -> Result<Found, Error> {
-    let bad = |path: PathBuf, reason: String| Error::BadProgram {
-        program: "paddock",
-        path,
-        reason,
-    };
+    let bad =
+        |path: PathBuf, reason: String| Error::BadProgram { program: "paddock", path, reason };
     let path = std::fs::read_link("/proc/self/exe")
         .map_err(|e| bad(PathBuf::from("/proc/self/exe"), e.to_string()))?;
     let running = FileId::of_path(Path::new("/proc/self/exe"))
         .map_err(|e| bad(path.clone(), e.to_string()))?;
     // An upgrade removes the file under a running program ("(deleted)").
     if FileId::of_path(&path).ok() != Some(running) {
-        return Err(bad(
-            path,
-            "it was replaced while running; start it again".into(),
-        ));
+        return Err(bad(path, "it was replaced while running; start it again".into()));
     }
     Ok(Found {
         path,
@@ -112,43 +99,17 @@ pub(crate) fn find_self() -> Result<Found, Error> {
 
 /// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.
 pub(crate) fn find_nono(config: &Config, directories: &Directories) -> Result<Found, Error> {
-    let cached = directories
-        .cache
-        .join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
-    let (path, source) = look(
-        "nono",
-        config.programs.nono.as_deref(),
-        "PADDOCK_NONO",
-        Some(&cached),
-        NONO_INSTALL,
-    )?;
-    with_version(
-        "nono",
-        &path,
-        source,
-        NONO_OLDEST,
-        NONO_OLDEST_TEXT,
-        NONO_INSTALL,
-    )
+    let cached = directories.cache.join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
+    let (path, source) =
+        look("nono", config.programs.nono.as_deref(), "PADDOCK_NONO", Some(&cached), NONO_INSTALL)?;
+    with_version("nono", &path, source, NONO_OLDEST, NONO_OLDEST_TEXT, NONO_INSTALL)
 }
 
 /// bubblewrap, in the order: configuration, `PADDOCK_BWRAP`, `PATH`.
 pub(crate) fn find_bwrap(config: &Config, _: &Directories) -> Result<Found, Error> {
-    let (path, source) = look(
-        "bwrap",
-        config.programs.bwrap.as_deref(),
-        "PADDOCK_BWRAP",
-        None,
-        BWRAP_INSTALL,
-    )?;
-    with_version(
-        "bwrap",
-        &path,
-        source,
-        BWRAP_OLDEST,
-        BWRAP_OLDEST_TEXT,
-        BWRAP_INSTALL,
-    )
+    let (path, source) =
+        look("bwrap", config.programs.bwrap.as_deref(), "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
+    with_version("bwrap", &path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL)
 }
 
 /// A place that was named must have the program: looking on would run another
@@ -176,11 +137,7 @@ fn look(
     if let Some(path) = cached {
         looked = format!("{looked}, {}", path.display());
     }
-    Err(Error::MissingProgram {
-        program: name,
-        looked,
-        install,
-    })
+    Err(Error::MissingProgram { program: name, looked, install })
 }
 
 /// The first executable file called `name` on `PATH`; relative entries are
@@ -200,22 +157,13 @@ pub(crate) fn is_program(path: &Path) -> bool {
 
 /// The file at `path`, links resolved.
 pub(crate) fn found(program: &'static str, path: &Path, source: String) -> Result<Found, Error> {
-    let bad = |reason: String| Error::BadProgram {
-        program,
-        path: path.to_owned(),
-        reason,
-    };
+    let bad = |reason: String| Error::BadProgram { program, path: path.to_owned(), reason };
     let real = path.canonicalize().map_err(|e| bad(e.to_string()))?;
     if !is_program(&real) {
         return Err(bad("it is not an executable file".into()));
     }
     let file = FileId::of_path(&real).map_err(|e| bad(e.to_string()))?;
-    Ok(Found {
-        path: real,
-        file,
-        version: None,
-        source,
-    })
+    Ok(Found { path: real, file, version: None, source })
 }
 
 fn with_version(
@@ -227,11 +175,7 @@ fn with_version(
     install: &'static str,
 ) -> Result<Found, Error> {
     let mut found = found(program, path, source)?;
-    let bad = |reason: String| Error::BadProgram {
-        program,
-        path: found.path.clone(),
-        reason,
-    };
+    let bad = |reason: String| Error::BadProgram { program, path: found.path.clone(), reason };
     let output = ask_version(&found.path).map_err(bad)?;
     let Some((text, version)) = parse_version(&output) else {
         return Err(bad(format!(
@@ -294,10 +238,8 @@ fn ask_version(program: &Path) -> Result<String, String> {
 /// The first word of the form N.N or N.N.N.
 fn parse_version(output: &str) -> Option<(String, [u64; 3])> {
     output.split_whitespace().find_map(|word| {
-        let numeric: String = word
-            .chars()
-            .take_while(|c| c.is_ascii_digit() || *c == '.')
-            .collect();
+        let numeric: String =
+            word.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         let mut parts = numeric.split('.').map(str::parse::<u64>);
         let major = parts.next()?.ok()?;
         let minor = parts.next()?.ok()?;
@@ -327,11 +269,7 @@ pub(crate) fn find_agent(
         });
         let (path, source) = by_name.ok_or_else(|| Error::AgentProgram {
             agent: agent.to_owned(),
-            names: names
-                .iter()
-                .map(|n| n.to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(", "),
+            names: names.iter().map(|n| n.to_string_lossy()).collect::<Vec<_>>().join(", "),
         })?;
         found("the agent", &path, source)?
     };
@@ -353,10 +291,7 @@ pub(crate) fn find_agent(
 
 fn is_script(path: &Path) -> bool {
     let mut start = [0; 2];
-    std::fs::File::open(path)
-        .and_then(|mut f| f.read_exact(&mut start))
-        .is_ok()
-        && &start == b"#!"
+    std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut start)).is_ok() && &start == b"#!"
 }
 
 /// The first program below `base` that `pattern` matches; `*` stands for one
@@ -418,10 +353,7 @@ mod tests {
         let found = find_agent("a", &[], &patterns, Some(&launcher)).unwrap();
         assert_eq!(found.path, native);
         let found = find_agent("a", &[], &[], Some(&launcher)).unwrap();
-        assert_eq!(
-            found.path, launcher,
-            "control: without a pattern the script itself"
-        );
+        assert_eq!(found.path, launcher, "control: without a pattern the script itself");
     }
 
     #[test]

@@ -34,9 +34,7 @@ const SYSTEM: [&str; 14] = [
 ];
 
 /// Directories below home that hold keys and settings.
-const SECRET: [&str; 7] = [
-    ".aws", ".config", ".docker", ".gnupg", ".kube", ".nono", ".ssh",
-];
+const SECRET: [&str; 7] = [".aws", ".config", ".docker", ".gnupg", ".kube", ".nono", ".ssh"];
 
 impl Workspace {
     /// The workspace `named` by the person, or the git worktree around the
@@ -55,10 +53,7 @@ impl Workspace {
                 reason: format!("the current directory cannot be told: {e}"),
             })?,
         };
-        let unusable = |reason: String| Error::Workspace {
-            path: start.clone(),
-            reason,
-        };
+        let unusable = |reason: String| Error::Workspace { path: start.clone(), reason };
         let start_real = start.canonicalize().map_err(|e| unusable(e.to_string()))?;
         let root = if named.is_some() {
             start_real
@@ -66,18 +61,12 @@ impl Workspace {
             worktree_around(&start_real, directories).unwrap_or(start_real)
         };
         check(&root, directories)?;
-        Ok(Self {
-            git: linked_git(&root),
-            root,
-        })
+        Ok(Self { git: linked_git(&root), root })
     }
 }
 
 fn refuse_link(path: &Path) -> Result<(), Error> {
-    let unusable = |reason: String| Error::Workspace {
-        path: path.to_owned(),
-        reason,
-    };
+    let unusable = |reason: String| Error::Workspace { path: path.to_owned(), reason };
     // A trailing slash would make the kernel follow the link.
     let plain: PathBuf = path.components().collect();
     let metadata = std::fs::symlink_metadata(&plain).map_err(|e| unusable(e.to_string()))?;
@@ -92,12 +81,8 @@ fn refuse_link(path: &Path) -> Result<(), Error> {
 }
 
 fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
-    let refuse = |reason: &str| {
-        Err(Error::Workspace {
-            path: root.to_owned(),
-            reason: reason.to_owned(),
-        })
-    };
+    let refuse =
+        |reason: &str| Err(Error::Workspace { path: root.to_owned(), reason: reason.to_owned() });
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let metadata = match std::fs::metadata(root) {
         Ok(metadata) => metadata,
@@ -115,30 +100,16 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     if real(&directories.home).starts_with(root) {
         return refuse("it contains your home directory");
     }
-    if SYSTEM
-        .iter()
-        .any(|system| Path::new(system).starts_with(root))
-    {
+    if SYSTEM.iter().any(|system| Path::new(system).starts_with(root)) {
         return refuse("it is a directory of the system");
     }
-    if SYSTEM
-        .iter()
-        .any(|s| !matches!(*s, "/tmp" | "/var" | "/root") && root.starts_with(s))
-    {
+    if SYSTEM.iter().any(|s| !matches!(*s, "/tmp" | "/var" | "/root") && root.starts_with(s)) {
         return refuse("it is inside a directory of the system");
     }
-    for own in [
-        &directories.config,
-        &directories.state,
-        &directories.data,
-        &directories.runtime,
-    ] {
+    for own in [&directories.config, &directories.state, &directories.data, &directories.runtime] {
         let own = real(own);
         if own.starts_with(root) || root.starts_with(&own) {
-            return refuse(&format!(
-                "it overlaps Paddock's own directory {}",
-                own.display()
-            ));
+            return refuse(&format!("it overlaps Paddock's own directory {}", own.display()));
         }
     }
     for secret in SECRET {
@@ -147,11 +118,7 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
             return refuse(&format!("it is inside {}", secret.display()));
         }
     }
-    if rustix::fs::access(
-        root,
-        rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK,
-    )
-    .is_err()
+    if rustix::fs::access(root, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err()
     {
         return refuse("it is not writable for you");
     }
@@ -208,13 +175,8 @@ fn linked_git(root: &Path) -> Option<LinkedGit> {
 
 fn read_pointer(file: &Path, prefix: Option<&[u8]>, relative_to: &Path) -> Option<PathBuf> {
     let text = std::fs::read(file).ok()?;
-    let text = text
-        .strip_prefix(prefix.unwrap_or_default())?
-        .trim_ascii_end();
-    relative_to
-        .join(Path::new(std::ffi::OsStr::from_bytes(text)))
-        .canonicalize()
-        .ok()
+    let text = text.strip_prefix(prefix.unwrap_or_default())?.trim_ascii_end();
+    relative_to.join(Path::new(std::ffi::OsStr::from_bytes(text))).canonicalize().ok()
 }
 
 #[cfg(test)]
@@ -248,20 +210,13 @@ mod tests {
         }
         let own = directories(&home);
         let find = |path: &Path| Workspace::find(Some(path), &own);
-        assert_eq!(
-            find(&home.join("work")).unwrap().root,
-            home.join("work"),
-            "control"
-        );
+        assert_eq!(find(&home.join("work")).unwrap().root, home.join("work"), "control");
         for (path, wanted) in [
             (PathBuf::from("/"), "whole file system"),
             (home.clone(), "home directory"),
             (root.path().to_owned(), "contains your home"),
             (PathBuf::from("/usr"), "directory of the system"),
-            (
-                PathBuf::from("/usr/lib"),
-                "inside a directory of the system",
-            ),
+            (PathBuf::from("/usr/lib"), "inside a directory of the system"),
             (PathBuf::from("/tmp"), "directory of the system"),
             (home.join(".ssh"), ".ssh"),
             (home.join(".ssh/x"), ".ssh"),
@@ -283,10 +238,7 @@ mod tests {
         let own = directories(&home.join("nobody"));
         for path in ["link", "link/"] {
             let reason = reason(Workspace::find(Some(&home.join(path)), &own));
-            assert!(
-                reason.contains("real") && reason.contains("symbolic link"),
-                "{reason}"
-            );
+            assert!(reason.contains("real") && reason.contains("symbolic link"), "{reason}");
         }
     }
 
@@ -300,16 +252,9 @@ mod tests {
         std::fs::create_dir(&worktree).unwrap();
         let private = common.join("worktrees/tree");
         std::fs::write(common.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-        std::fs::write(
-            worktree.join(".git"),
-            format!("gitdir: {}\n", private.display()),
-        )
-        .unwrap();
-        std::fs::write(
-            private.join("gitdir"),
-            format!("{}\n", worktree.join(".git").display()),
-        )
-        .unwrap();
+        std::fs::write(worktree.join(".git"), format!("gitdir: {}\n", private.display())).unwrap();
+        std::fs::write(private.join("gitdir"), format!("{}\n", worktree.join(".git").display()))
+            .unwrap();
         std::fs::write(private.join("commondir"), "../..\n").unwrap();
         (common, worktree)
     }
@@ -322,11 +267,7 @@ mod tests {
         assert_eq!(git.common, common);
         assert!(git.writable.contains(&common.join("objects")));
         assert!(git.writable.contains(&common.join("worktrees/tree")));
-        assert!(
-            !git.writable
-                .iter()
-                .any(|p| p.ends_with("hooks") || *p == common)
-        );
+        assert!(!git.writable.iter().any(|p| p.ends_with("hooks") || *p == common));
     }
 
     #[test]
@@ -337,11 +278,7 @@ mod tests {
         let forged = worktree.parent().unwrap().join("forged");
         std::fs::create_dir(&forged).unwrap();
         let private = common.join("worktrees/tree");
-        std::fs::write(
-            forged.join(".git"),
-            format!("gitdir: {}\n", private.display()),
-        )
-        .unwrap();
+        std::fs::write(forged.join(".git"), format!("gitdir: {}\n", private.display())).unwrap();
         assert_eq!(linked_git(&forged), None);
     }
 

@@ -64,9 +64,8 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Some(rest) = text.strip_prefix("tcp:") {
-            let address: SocketAddr = rest
-                .parse()
-                .map_err(|_| AddressError::Tcp(rest.to_owned()))?;
+            let address: SocketAddr =
+                rest.parse().map_err(|_| AddressError::Tcp(rest.to_owned()))?;
             if !address.ip().is_loopback() {
                 return Err(AddressError::NotLoopback(address));
             }
@@ -100,12 +99,7 @@ mod tests {
 
     #[test]
     fn an_address_reads_back_as_it_was_written() {
-        for text in [
-            "tcp:127.0.0.1:4096",
-            "tcp:127.8.9.10:1",
-            "tcp:[::1]:80",
-            "unix:/run/a b",
-        ] {
+        for text in ["tcp:127.0.0.1:4096", "tcp:127.8.9.10:1", "tcp:[::1]:80", "unix:/run/a b"] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
     }
@@ -120,18 +114,12 @@ mod tests {
             ("127.0.0.1:80", AddressError::Kind),
             ("tcp:localhost:80", AddressError::Tcp("localhost:80".into())),
             ("tcp:127.0.0.1", AddressError::Tcp("127.0.0.1".into())),
-            (
-                "tcp:127.0.0.1:65536",
-                AddressError::Tcp("127.0.0.1:65536".into()),
-            ),
+            ("tcp:127.0.0.1:65536", AddressError::Tcp("127.0.0.1:65536".into())),
             ("tcp:192.0.2.1:80", AddressError::NotLoopback(outside)),
             ("tcp:0.0.0.0:80", AddressError::NotLoopback(any)),
             ("unix:", AddressError::Relative(String::new())),
             ("unix:run/s", AddressError::Relative("run/s".into())),
-            (
-                long.as_str(),
-                AddressError::TooLong(LONGEST_SOCKET_PATH + 1),
-            ),
+            (long.as_str(), AddressError::TooLong(LONGEST_SOCKET_PATH + 1)),
         ];
         for (text, reason) in cases {
             assert_eq!(text.parse::<Address>(), Err(reason), "{text}");

@@ -37,21 +37,13 @@ pub(super) enum Manner {
 pub(super) fn run(arguments: super::Attach) -> anyhow::Result<ExitCode> {
     let password = Password::from_environment()?;
     let (commands, manner) = if !arguments.commands.is_empty() {
-        let given = arguments
-            .commands
-            .into_iter()
-            .map(OsStringExt::into_vec)
-            .collect();
+        let given = arguments.commands.into_iter().map(OsStringExt::into_vec).collect();
         (Commands::Given(given), Manner::Batch)
     } else if let Some(file) = &arguments.script {
         (Commands::Read(Lines::new(script(file)?)), Manner::Batch)
     } else {
         let typed = io::stdin().is_terminal() && io::stdout().is_terminal();
-        let manner = if typed {
-            Manner::Prompt
-        } else {
-            Manner::Stream
-        };
+        let manner = if typed { Manner::Prompt } else { Manner::Stream };
         (Commands::Read(Lines::new(stdin()?)), manner)
     };
     let client = Client::connect(&arguments.connect, &password, PATIENCE)?;
@@ -65,12 +57,8 @@ pub(super) fn run(arguments: super::Attach) -> anyhow::Result<ExitCode> {
             arguments.connect
         )?;
     }
-    let mut conversation = Conversation {
-        client,
-        interruptions,
-        stdout,
-        stderr: io::stderr().lock(),
-    };
+    let mut conversation =
+        Conversation { client, interruptions, stdout, stderr: io::stderr().lock() };
     let status = conversation.hold(commands, manner)?;
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)))
 }
@@ -84,10 +72,7 @@ fn script(file: &Path) -> anyhow::Result<OwnedFd> {
 }
 
 fn stdin() -> anyhow::Result<OwnedFd> {
-    io::stdin()
-        .as_fd()
-        .try_clone_to_owned()
-        .context("cannot use standard input")
+    io::stdin().as_fd().try_clone_to_owned().context("cannot use standard input")
 }
 
 /// A client with somebody to talk to.
@@ -118,11 +103,7 @@ impl<O: Write, E: Write> Conversation<O, E> {
                 Next::Command(line) if line.trim_ascii().is_empty() => {}
                 Next::Command(line) => {
                     let outcome = self.run(line)?;
-                    status = if outcome.cancelled {
-                        INTERRUPTED
-                    } else {
-                        outcome.status
-                    };
+                    status = if outcome.cancelled { INTERRUPTED } else { outcome.status };
                     let over = match manner {
                         Manner::Batch => status != 0,
                         Manner::Stream => outcome.cancelled,
@@ -148,19 +129,12 @@ impl<O: Write, E: Write> Conversation<O, E> {
     }
 
     fn run(&mut self, command: Vec<u8>) -> anyhow::Result<Outcome> {
-        let Self {
-            client,
-            interruptions,
-            stdout,
-            stderr,
-        } = self;
+        let Self { client, interruptions, stdout, stderr } = self;
         client.run(command, interruptions, stdout, stderr)
     }
 
     fn show(&mut self, text: &str) -> anyhow::Result<()> {
-        self.stdout
-            .write_all(text.as_bytes())
-            .and_then(|()| self.stdout.flush())?;
+        self.stdout.write_all(text.as_bytes()).and_then(|()| self.stdout.flush())?;
         Ok(())
     }
 }

@@ -41,12 +41,8 @@ impl Client {
         password: &Password,
         patience: Duration,
     ) -> anyhow::Result<Self> {
-        let mut client = Self {
-            link: Link::new(reach(address, patience)?)?,
-        };
-        client
-            .enter(password)
-            .with_context(|| format!("no access to {address}"))?;
+        let mut client = Self { link: Link::new(reach(address, patience)?)? };
+        client.enter(password).with_context(|| format!("no access to {address}"))?;
         Ok(client)
     }
 
@@ -59,8 +55,7 @@ impl Client {
             }
             other => return Err(refusal(&other)),
         }
-        self.link
-            .send(&Frame::Password(password.bytes().to_vec()))?;
+        self.link.send(&Frame::Password(password.bytes().to_vec()))?;
         match self.next_before(deadline)? {
             Frame::Accepted => Ok(()),
             other => Err(refusal(&other)),
@@ -128,17 +123,12 @@ fn refusal(answer: &Frame) -> anyhow::Error {
     match answer {
         // Whoever answers there is not known to be the server yet.
         Frame::Refused(reason) => {
-            anyhow::anyhow!(
-                "refused: {}",
-                String::from_utf8_lossy(reason).escape_debug()
-            )
+            anyhow::anyhow!("refused: {}", String::from_utf8_lossy(reason).escape_debug())
         }
         _ => LinkError::Unexpected.into(),
     }
 }
 
 fn write_through(to: &mut impl Write, bytes: &[u8]) -> anyhow::Result<()> {
-    to.write_all(bytes)
-        .and_then(|()| to.flush())
-        .context("cannot pass on the command's output")
+    to.write_all(bytes).and_then(|()| to.flush()).context("cannot pass on the command's output")
 }

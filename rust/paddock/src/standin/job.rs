@@ -44,20 +44,11 @@ pub(super) struct Job {
 impl Job {
     /// Starts `command` in a shell, in a process group of its own.
     pub(super) fn start(command: &[u8]) -> io::Result<Self> {
-        let mut group = Group {
-            child: shell(command).spawn()?,
-            reaped: false,
-        };
+        let mut group = Group { child: shell(command).spawn()?, reaped: false };
         let ended = pidfd_open(group.pid(), PidfdFlags::empty())?;
         let stdout = Output::new(group.child.stdout.take().map(OwnedFd::from), Frame::Stdout)?;
         let stderr = Output::new(group.child.stderr.take().map(OwnedFd::from), Frame::Stderr)?;
-        Ok(Self {
-            group,
-            ended,
-            outputs: [stdout, stderr],
-            kill_at: None,
-            cancelled: false,
-        })
+        Ok(Self { group, ended, outputs: [stdout, stderr], kill_at: None, cancelled: false })
     }
 
     /// What has to be polled to hear of the command's end and, unless enough is queued for
@@ -114,10 +105,7 @@ fn shell(command: &[u8]) -> Command {
     let mut shell = Command::new("/bin/sh");
     // After `--` no command looks like an option.
     shell.args(["-c", "--"]).arg(OsStr::from_bytes(command));
-    shell
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     shell.env_remove(password::VARIABLE).process_group(0);
     shell
 }

@@ -52,11 +52,7 @@ pub(super) struct Lines<F> {
 impl<F: AsFd> Lines<F> {
     /// Reads lines from `from`.
     pub(super) fn new(from: F) -> Self {
-        Self {
-            from,
-            buffered: Vec::new(),
-            ended: false,
-        }
+        Self { from, buffered: Vec::new(), ended: false }
     }
 
     fn next(&mut self, interruptions: &Signals) -> anyhow::Result<Next> {
@@ -71,16 +67,10 @@ impl<F: AsFd> Lines<F> {
             }
             if self.ended {
                 let rest = std::mem::take(&mut self.buffered);
-                return Ok(if rest.is_empty() {
-                    Next::End
-                } else {
-                    Next::Command(rest)
-                });
+                return Ok(if rest.is_empty() { Next::End } else { Next::Command(rest) });
             }
-            let mut polled = [
-                PollFd::new(interruptions, PollFlags::IN),
-                PollFd::new(&self.from, PollFlags::IN),
-            ];
+            let mut polled =
+                [PollFd::new(interruptions, PollFlags::IN), PollFd::new(&self.from, PollFlags::IN)];
             let ready = wait(&mut polled, None)?;
             if interruptions.take() {
                 // The terminal forgets the line being typed, and so does the client.
@@ -97,9 +87,7 @@ impl<F: AsFd> Lines<F> {
         let mut bytes = [0; 4096];
         match rustix::io::read(&self.from, &mut bytes) {
             Ok(0) => self.ended = true,
-            Ok(count) => self
-                .buffered
-                .extend_from_slice(bytes.get(..count).unwrap_or_default()),
+            Ok(count) => self.buffered.extend_from_slice(bytes.get(..count).unwrap_or_default()),
             Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => return Err(error).context("cannot read commands"),
         }
@@ -135,13 +123,7 @@ mod tests {
     fn a_line_without_end_is_an_error() {
         let (none, _held) = Signals::none().unwrap();
         let mut lines = Lines::new(File::open("/dev/zero").unwrap());
-        assert!(
-            lines
-                .next(&none)
-                .unwrap_err()
-                .to_string()
-                .contains("longer than")
-        );
+        assert!(lines.next(&none).unwrap_err().to_string().contains("longer than"));
     }
 
     #[test]
@@ -153,9 +135,6 @@ mod tests {
         rustix::io::write(&interrupt, b"!").unwrap();
         assert_eq!(lines.next(&interruptions).unwrap(), Next::Interrupted);
         rustix::io::write(&write, b"whole\n").unwrap();
-        assert_eq!(
-            lines.next(&interruptions).unwrap(),
-            Next::Command(b"whole".to_vec())
-        );
+        assert_eq!(lines.next(&interruptions).unwrap(), Next::Command(b"whole".to_vec()));
     }
 }

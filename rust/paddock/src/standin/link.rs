@@ -45,12 +45,7 @@ impl Link {
         // Frames are small and each is waited for. A Unix socket has no such delay to turn
         // off, and says so.
         let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
-        Ok(Self {
-            socket,
-            outgoing: Vec::new(),
-            incoming: Decoder::default(),
-            closed: false,
-        })
+        Ok(Self { socket, outgoing: Vec::new(), incoming: Decoder::default(), closed: false })
     }
 
     /// Queues a frame; [`Link::turn`] sends it.
@@ -84,11 +79,7 @@ impl Link {
             wanted |= PollFlags::OUT;
         }
         let mut polled = vec![PollFd::new(&self.socket, wanted)];
-        polled.extend(
-            others
-                .iter()
-                .map(|other| PollFd::from_borrowed_fd(*other, PollFlags::IN)),
-        );
+        polled.extend(others.iter().map(|other| PollFd::from_borrowed_fd(*other, PollFlags::IN)));
         let ready = wait(&mut polled, deadline)?;
         if ready.first().is_some_and(|socket| *socket) {
             self.transmit()?;
@@ -158,9 +149,5 @@ pub(super) fn wait(polled: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::
 
 /// Would block and interrupted mean: later.
 fn pass_over_waiting(error: Errno) -> io::Result<()> {
-    if error == Errno::AGAIN || error == Errno::INTR {
-        Ok(())
-    } else {
-        Err(error.into())
-    }
+    if error == Errno::AGAIN || error == Errno::INTR { Ok(()) } else { Err(error.into()) }
 }

@@ -54,11 +54,7 @@ impl Listener {
                 let listener = TcpListener::bind(wanted)?;
                 listener.set_nonblocking(true)?;
                 let address = Address::Tcp(listener.local_addr()?);
-                Ok(Self {
-                    socket: listener.into(),
-                    address,
-                    file: None,
-                })
+                Ok(Self { socket: listener.into(), address, file: None })
             }
             Address::Unix(path) => {
                 remove_stale(path)?;
@@ -66,11 +62,7 @@ impl Listener {
                 let socket = unix_socket()?;
                 rustix::net::bind(&socket, &name)?;
                 let file = Some(SocketFile::at(path)?);
-                let listener = Self {
-                    socket,
-                    address: address.clone(),
-                    file,
-                };
+                let listener = Self { socket, address: address.clone(), file };
                 // Nobody can connect before `listen`, so nobody can before the mode is set.
                 fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
                 rustix::net::listen(&listener.socket, 128)?;
@@ -86,10 +78,7 @@ impl Listener {
 
     /// Takes the next connection, or fails with `WouldBlock`.
     pub(super) fn accept(&self) -> io::Result<OwnedFd> {
-        Ok(rustix::net::accept_with(
-            &self.socket,
-            SocketFlags::CLOEXEC,
-        )?)
+        Ok(rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC)?)
     }
 }
 
@@ -116,10 +105,7 @@ struct SocketFile {
 impl SocketFile {
     fn at(path: &Path) -> io::Result<Self> {
         let metadata = fs::symlink_metadata(path)?;
-        Ok(Self {
-            path: path.to_owned(),
-            identity: (metadata.dev(), metadata.ino()),
-        })
+        Ok(Self { path: path.to_owned(), identity: (metadata.dev(), metadata.ino()) })
     }
 
     /// Removes it unless something else has taken its name. A sandbox may not allow that;
@@ -193,10 +179,7 @@ mod tests {
     fn a_socket_in_use_is_left_alone() {
         let (_directory, path, address) = in_new_directory();
         let other = UnixListener::bind(&path).unwrap();
-        assert!(matches!(
-            Listener::bind(&address),
-            Err(ListenError::InUse(_))
-        ));
+        assert!(matches!(Listener::bind(&address), Err(ListenError::InUse(_))));
         UnixStream::connect(&path).unwrap();
         drop(other);
     }
@@ -205,10 +188,7 @@ mod tests {
     fn a_file_in_the_way_is_left_alone() {
         let (_directory, path, address) = in_new_directory();
         fs::write(&path, "kept").unwrap();
-        assert!(matches!(
-            Listener::bind(&address),
-            Err(ListenError::NotASocket(_))
-        ));
+        assert!(matches!(Listener::bind(&address), Err(ListenError::NotASocket(_))));
         assert_eq!(fs::read(&path).unwrap(), b"kept");
     }
 

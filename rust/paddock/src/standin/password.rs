@@ -26,11 +26,7 @@ impl Password {
 
     /// Takes bytes as the password.
     pub(super) fn new(bytes: Vec<u8>) -> Result<Self, NoPassword> {
-        if bytes.is_empty() {
-            Err(NoPassword)
-        } else {
-            Ok(Self(bytes))
-        }
+        if bytes.is_empty() { Err(NoPassword) } else { Ok(Self(bytes)) }
     }
 
     /// The bytes, to be sent.
@@ -56,15 +52,7 @@ mod tests {
     fn only_the_password_is_the_password() {
         let password = Password::new(b"ab\xff".to_vec()).unwrap();
         assert!(password.is(b"ab\xff"));
-        for other in [
-            &b""[..],
-            b"a",
-            b"ab",
-            b"ab\xfe",
-            b"Ab\xff",
-            b"ab\xffa",
-            b"ab\xffab\xff",
-        ] {
+        for other in [&b""[..], b"a", b"ab", b"ab\xfe", b"Ab\xff", b"ab\xffa", b"ab\xffab\xff"] {
             assert!(!password.is(other), "{other:?}");
         }
     }

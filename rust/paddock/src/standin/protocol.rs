@@ -98,17 +98,11 @@ impl Frame {
     fn decode(kind: u8, payload: &[u8]) -> Result<Self, FrameError> {
         let malformed = || FrameError::Payload(kind);
         let empty = |frame| {
-            if payload.is_empty() {
-                Ok(frame)
-            } else {
-                Err(malformed())
-            }
+            if payload.is_empty() { Ok(frame) } else { Err(malformed()) }
         };
         let four = || <[u8; 4]>::try_from(payload).map_err(|_| malformed());
         match kind {
-            1 => Ok(Self::Hello {
-                version: u32::from_le_bytes(four()?),
-            }),
+            1 => Ok(Self::Hello { version: u32::from_le_bytes(four()?) }),
             2 => Ok(Self::Password(payload.to_vec())),
             3 => empty(Self::Accepted),
             4 => Ok(Self::Refused(payload.to_vec())),
@@ -174,9 +168,7 @@ mod tests {
     fn every_kind() -> Vec<Frame> {
         let bytes: Vec<u8> = (0..=255).collect();
         vec![
-            Frame::Hello {
-                version: 0xdead_beef,
-            },
+            Frame::Hello { version: 0xdead_beef },
             Frame::Password(bytes.clone()),
             Frame::Accepted,
             Frame::Refused(bytes.clone()),
@@ -222,19 +214,13 @@ mod tests {
     fn an_oversize_frame_is_neither_sent_nor_read() {
         let mut out = Vec::new();
         let frame = Frame::Run(vec![b'x'; MAX_PAYLOAD + 1]);
-        assert_eq!(
-            frame.encode(&mut out),
-            Err(FrameError::TooLong(MAX_PAYLOAD + 1))
-        );
+        assert_eq!(frame.encode(&mut out), Err(FrameError::TooLong(MAX_PAYLOAD + 1)));
         assert!(out.is_empty());
 
         // Refused from its header alone, before a byte of the payload is there.
         let mut decoder = Decoder::default();
         decoder.push(&[1, 0, 1, 0, 5]);
-        assert_eq!(
-            decoder.next_frame(),
-            Err(FrameError::TooLong(MAX_PAYLOAD + 1))
-        );
+        assert_eq!(decoder.next_frame(), Err(FrameError::TooLong(MAX_PAYLOAD + 1)));
     }
 
     #[test]

@@ -75,12 +75,7 @@ impl Server {
         limits: Limits,
     ) -> Result<Self, ListenError> {
         let listener = Listener::bind(address)?;
-        Ok(Self {
-            listener,
-            password,
-            limits,
-            connections: AtomicUsize::new(0),
-        })
+        Ok(Self { listener, password, limits, connections: AtomicUsize::new(0) })
     }
 
     /// Where it listens.
@@ -114,10 +109,7 @@ impl Server {
         scope: &'scope thread::Scope<'scope, '_>,
         stop: BorrowedFd<'scope>,
     ) {
-        let accepted = self
-            .listener
-            .accept()
-            .and_then(|socket| self.admit(scope, stop, socket));
+        let accepted = self.listener.accept().and_then(|socket| self.admit(scope, stop, socket));
         if let Err(error) = accepted
             && !matches!(
                 error.kind(),
@@ -145,16 +137,14 @@ impl Server {
             let _ = link.refuse("too many connections", Instant::now());
             return Ok(());
         };
-        thread::Builder::new()
-            .name("connection".into())
-            .spawn_scoped(scope, move || {
-                let _seat = seat;
-                let mut session = Session::new(link, stop, &self.password, self.limits);
-                match session.hold() {
-                    Ok(()) | Err(LinkError::Closed) => {}
-                    Err(error) => say(&format!("connection ended: {error}")),
-                }
-            })?;
+        thread::Builder::new().name("connection".into()).spawn_scoped(scope, move || {
+            let _seat = seat;
+            let mut session = Session::new(link, stop, &self.password, self.limits);
+            match session.hold() {
+                Ok(()) | Err(LinkError::Closed) => {}
+                Err(error) => say(&format!("connection ended: {error}")),
+            }
+        })?;
         Ok(())
     }
 }
@@ -165,9 +155,7 @@ struct Seat<'a>(&'a AtomicUsize);
 impl<'a> Seat<'a> {
     fn take(taken: &'a AtomicUsize, most: usize) -> Option<Self> {
         let one_more = |count| (count < most).then_some(count + 1);
-        taken
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
-            .ok()?;
+        taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
         Some(Self(taken))
     }
 }

@@ -31,12 +31,7 @@ impl<'a> Session<'a> {
         password: &'a Password,
         limits: Limits,
     ) -> Self {
-        Self {
-            link,
-            stop,
-            password,
-            limits,
-        }
+        Self { link, stop, password, limits }
     }
 
     /// Greets the client and runs its commands, until it leaves or the server stops.
@@ -48,9 +43,7 @@ impl<'a> Session<'a> {
         if !self.password.is(&offered) {
             say("refused a wrong password");
             pause(self.stop, self.limits.refusal);
-            return self
-                .link
-                .refuse("wrong password", Instant::now() + FAREWELL);
+            return self.link.refuse("wrong password", Instant::now() + FAREWELL);
         }
         self.link.send(&Frame::Accepted)?;
         self.run_commands()
@@ -65,10 +58,7 @@ impl<'a> Session<'a> {
                 Some(_) => return Err(LinkError::Unexpected),
                 None => {}
             }
-            let stopped = self
-                .link
-                .turn(&[self.stop], Some(deadline))?
-                .contains(&true);
+            let stopped = self.link.turn(&[self.stop], Some(deadline))?.contains(&true);
             if stopped || Instant::now() >= deadline {
                 return Ok(None);
             }
@@ -89,13 +79,8 @@ impl<'a> Session<'a> {
                 }
             }
             let mut sources = vec![self.stop];
-            sources.extend(
-                job.iter()
-                    .flat_map(|running| running.sources(self.link.queued())),
-            );
-            let ready = self
-                .link
-                .turn(&sources, job.as_ref().and_then(Job::deadline))?;
+            sources.extend(job.iter().flat_map(|running| running.sources(self.link.queued())));
+            let ready = self.link.turn(&sources, job.as_ref().and_then(Job::deadline))?;
             if ready.first() == Some(&true) {
                 return Ok(());
             }

@@ -33,12 +33,7 @@ impl Ledger {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
             .open(path)?;
-        Ok(Self {
-            inner: Mutex::new(Inner {
-                file,
-                from_outside: 0,
-            }),
-        })
+        Ok(Self { inner: Mutex::new(Inner { file, from_outside: 0 }) })
     }
 
     /// Adds what the keeper did or found. A ledger that cannot be written does
@@ -62,9 +57,7 @@ impl Ledger {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

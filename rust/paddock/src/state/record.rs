@@ -116,9 +116,7 @@ impl Record {
             .mode(0o600)
             .open(&temporary)
             .map_err(unusable)?;
-        file.write_all(&text)
-            .and_then(|()| file.sync_data())
-            .map_err(unusable)?;
+        file.write_all(&text).and_then(|()| file.sync_data()).map_err(unusable)?;
         std::fs::rename(&temporary, lock.directory.join("record.json")).map_err(unusable)
     }
 
@@ -129,10 +127,7 @@ impl Record {
 
     fn load(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("record.json");
-        let unusable = |reason: String| Error::DirectoryUnusable {
-            path: path.clone(),
-            reason,
-        };
+        let unusable = |reason: String| Error::DirectoryUnusable { path: path.clone(), reason };
         let file = File::options()
             .read(true)
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
@@ -140,16 +135,9 @@ impl Record {
             .map_err(|e| unusable(e.to_string()))?;
         let value: serde_json::Value =
             serde_json::from_reader(file).map_err(|e| unusable(e.to_string()))?;
-        let found = value
-            .get("schema")
-            .and_then(serde_json::Value::as_u64)
-            .unwrap_or(0);
+        let found = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
         if found != u64::from(SCHEMA) {
-            return Err(Error::StateVersion {
-                path: path.clone(),
-                found,
-                known: SCHEMA,
-            });
+            return Err(Error::StateVersion { path: path.clone(), found, known: SCHEMA });
         }
         serde_json::from_value(value).map_err(|e| unusable(e.to_string()))
     }
@@ -174,10 +162,7 @@ impl KeeperLock {
             .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
             .open(directory.join("lock"))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self {
-                directory: directory.to_owned(),
-                _file: file,
-            })),
+            Ok(()) => Ok(Some(Self { directory: directory.to_owned(), _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(e) => Err(e.into()),
         }
@@ -212,15 +197,9 @@ pub(crate) struct Stored {
 pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
     let mut launches = Vec::new();
     let mut errors = Vec::new();
-    for entry in std::fs::read_dir(directories.launches())
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let is_launch = entry
-            .file_name()
-            .into_string()
-            .is_ok_and(|name| LaunchId::try_from(name).is_ok());
+    for entry in std::fs::read_dir(directories.launches()).into_iter().flatten().flatten() {
+        let is_launch =
+            entry.file_name().into_string().is_ok_and(|name| LaunchId::try_from(name).is_ok());
         let directory = entry.path();
         if !is_launch || !directory.join("record.json").exists() {
             continue;
@@ -228,11 +207,7 @@ pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Er
         match Record::load(&directory) {
             Ok(record) => {
                 let is_kept = KeeperLock::is_held(&directory);
-                launches.push(Stored {
-                    record,
-                    directory,
-                    is_kept,
-                });
+                launches.push(Stored { record, directory, is_kept });
             }
             Err(e) => errors.push(e),
         }
@@ -258,16 +233,11 @@ pub(crate) fn find_launch(
     let shown = prefix.unwrap_or("(the running one)").to_owned();
     match (matching.len(), matching.pop()) {
         (1, Some(only)) => Ok(only),
-        (_, None) => Err(errors
-            .pop()
-            .unwrap_or(Error::LaunchUnknown { prefix: shown })),
+        (_, None) => Err(errors.pop().unwrap_or(Error::LaunchUnknown { prefix: shown })),
         (_, Some(last)) => {
             matching.push(last);
             let ids: Vec<&str> = matching.iter().map(|l| l.record.launch.as_str()).collect();
-            Err(Error::LaunchAmbiguous {
-                prefix: shown,
-                matches: ids.join(", "),
-            })
+            Err(Error::LaunchAmbiguous { prefix: shown, matches: ids.join(", ") })
         }
     }
 }
@@ -300,21 +270,11 @@ mod tests {
         let directory = directories.launches().join(id);
         std::fs::create_dir_all(&directory).unwrap();
         let lock = KeeperLock::take(&directory).unwrap().unwrap();
-        let keeper = ProcessId {
-            pid: Pid::of_self(),
-            start: StartTime(1),
-        };
+        let keeper = ProcessId { pid: Pid::of_self(), start: StartTime(1) };
         let paths = (PathBuf::from("/w"), PathBuf::from("/l"));
-        Record::new(
-            launch,
-            "standin".into(),
-            Tier::Sealed,
-            paths.0,
-            paths.1,
-            keeper,
-        )
-        .store(&lock)
-        .unwrap();
+        Record::new(launch, "standin".into(), Tier::Sealed, paths.0, paths.1, keeper)
+            .store(&lock)
+            .unwrap();
         (directory, lock)
     }
 
@@ -324,26 +284,10 @@ mod tests {
         let own = directories(root.path());
         let _one = store_one(&own, "bcdfbcdfbcdf");
         let _two = store_one(&own, "bcggbcdfbcdf");
-        assert_eq!(
-            find_launch(Some("bcd"), &own)
-                .unwrap()
-                .record
-                .launch
-                .as_str(),
-            "bcdfbcdfbcdf"
-        );
-        assert!(matches!(
-            find_launch(Some("bc"), &own),
-            Err(Error::LaunchAmbiguous { .. })
-        ));
-        assert!(matches!(
-            find_launch(Some("z"), &own),
-            Err(Error::LaunchUnknown { .. })
-        ));
-        assert!(matches!(
-            find_launch(None, &own),
-            Err(Error::LaunchAmbiguous { .. })
-        ));
+        assert_eq!(find_launch(Some("bcd"), &own).unwrap().record.launch.as_str(), "bcdfbcdfbcdf");
+        assert!(matches!(find_launch(Some("bc"), &own), Err(Error::LaunchAmbiguous { .. })));
+        assert!(matches!(find_launch(Some("z"), &own), Err(Error::LaunchUnknown { .. })));
+        assert!(matches!(find_launch(None, &own), Err(Error::LaunchAmbiguous { .. })));
     }
 
     #[test]
@@ -352,10 +296,7 @@ mod tests {
         let own = directories(root.path());
         let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
         assert!(find_launch(Some("b"), &own).unwrap().is_kept);
-        assert!(
-            KeeperLock::take(&directory).unwrap().is_none(),
-            "there is one keeper"
-        );
+        assert!(KeeperLock::take(&directory).unwrap().is_none(), "there is one keeper");
         drop(lock);
         assert!(!find_launch(Some("b"), &own).unwrap().is_kept);
     }
@@ -368,15 +309,9 @@ mod tests {
         let path = directory.join("record.json");
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 9")).unwrap();
-        assert!(matches!(
-            find_launch(Some("b"), &own),
-            Err(Error::StateVersion { found: 9, .. })
-        ));
+        assert!(matches!(find_launch(Some("b"), &own), Err(Error::StateVersion { found: 9, .. })));
         std::fs::rename(&path, directory.join("real")).unwrap();
         std::os::unix::fs::symlink(directory.join("real"), &path).unwrap();
-        assert!(matches!(
-            find_launch(Some("b"), &own),
-            Err(Error::DirectoryUnusable { .. })
-        ));
+        assert!(matches!(find_launch(Some("b"), &own), Err(Error::DirectoryUnusable { .. })));
     }
 }

@@ -18,10 +18,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 pub(crate) fn try_all(attempts: Vec<Attempt>) -> Vec<Outcome> {
     attempts
         .into_iter()
-        .map(|attempt| Outcome {
-            observed: observe(&attempt.kind),
-            name: attempt.name,
-        })
+        .map(|attempt| Outcome { observed: observe(&attempt.kind), name: attempt.name })
         .collect()
 }
 
@@ -72,8 +69,5 @@ fn connect_seqpacket(path: &Path) -> io::Result<()> {
         SocketFlags::CLOEXEC,
         None,
     )?;
-    Ok(rustix::net::connect(
-        &socket,
-        &rustix::net::SocketAddrUnix::new(path)?,
-    )?)
+    Ok(rustix::net::connect(&socket, &rustix::net::SocketAddrUnix::new(path)?)?)
 }

@@ -49,11 +49,7 @@ impl Children {
         let mut messages = Vec::new();
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             let pid = Pid::from(pid);
-            let Some(label) = self
-                .running
-                .iter()
-                .find(|(_, r)| r.pid == pid)
-                .map(|(l, _)| *l)
+            let Some(label) = self.running.iter().find(|(_, r)| r.pid == pid).map(|(l, _)| *l)
             else {
                 continue;
             };
@@ -97,10 +93,7 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
         }
     }
     let mut command = Command::new(file);
-    command
-        .args(arguments)
-        .env_clear()
-        .envs(program.environment);
+    command.args(arguments).env_clear().envs(program.environment);
     command.current_dir(program.directory);
     for name in program.pass {
         if let Some(value) = std::env::var_os(&name) {
@@ -112,10 +105,7 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
             .map_err(|_| io::Error::other("the keeper sent no standard descriptors"))?;
         command.stdin(stdin).stdout(stdout).stderr(stderr);
     } else {
-        command
-            .stdin(Stdio::inherit())
-            .stdout(Stdio::inherit())
-            .stderr(Stdio::inherit());
+        command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
     }
     // A terminal of its own: be to the agent what a shell is to its job, so that
     // Ctrl-C and Ctrl-Z reach the agent and not the warden.

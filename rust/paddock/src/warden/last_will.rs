@@ -71,9 +71,5 @@ fn below() -> Vec<Pid> {
         }
         false
     };
-    parents
-        .keys()
-        .copied()
-        .filter(|p| *p != me && (inside.contains(p) || descends(*p)))
-        .collect()
+    parents.keys().copied().filter(|p| *p != me && (inside.contains(p) || descends(*p))).collect()
 }

@@ -32,19 +32,10 @@ pub(crate) use attempts::observe;
 /// Runs as the warden of `layer` until the keeper ends it.
 pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
     let socket = UnixStream::connect(gate).with_context(|| {
-        format!(
-            "the {layer} warden cannot reach the gate at {}",
-            gate.display()
-        )
+        format!("the {layer} warden cannot reach the gate at {}", gate.display())
     })?;
     let channel = Channel::new(socket);
-    channel.send(
-        &ToKeeper::Hello {
-            version: PROTOCOL_VERSION,
-            layer,
-        },
-        &[],
-    )?;
+    channel.send(&ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, &[])?;
     match serve(&channel) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(error) => {
@@ -113,9 +104,7 @@ fn child_signals() -> anyhow::Result<File> {
     let (reader, writer) =
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).context("pipe2")?;
     signal_hook::low_level::pipe::register(SIGCHLD, writer).context("SIGCHLD")?;
-    for signal in [
-        SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE,
-    ] {
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE] {
         confine::sys::ignore_signal(signal)?;
     }
     // nono blocks SIGCHLD while it starts its child, and leaves it so.
@@ -151,12 +140,7 @@ fn listen(channel: &Channel, port: u16) -> anyhow::Result<()> {
     match std::net::TcpListener::bind(("127.0.0.1", port)) {
         Ok(listener) => channel.send(&ToKeeper::Listening, &[listener.as_fd()])?,
         Err(error) => {
-            channel.send(
-                &ToKeeper::ListenFailed {
-                    error: error.to_string(),
-                },
-                &[],
-            )?;
+            channel.send(&ToKeeper::ListenFailed { error: error.to_string() }, &[])?;
         }
     }
     Ok(())

@@ -23,11 +23,7 @@ fn commands_run_over_both_kinds_of_address() {
         let (status, stdout, stderr) = server.hold(commands, Manner::Batch);
         let here = env::current_dir().unwrap().canonicalize().unwrap();
         let expected = format!("one\n3{}\n", here.display());
-        assert_eq!(
-            (status, stdout.as_slice()),
-            (0, expected.as_bytes()),
-            "{kind:?}"
-        );
+        assert_eq!((status, stdout.as_slice()), (0, expected.as_bytes()), "{kind:?}");
         assert_eq!(stderr, b"two\n", "{kind:?}");
     }
 }
@@ -35,10 +31,7 @@ fn commands_run_over_both_kinds_of_address() {
 #[test]
 fn commands_and_output_are_bytes() {
     let server = Running::on_unix();
-    let commands = given(&[
-        b"printf '%s' '\xff\xfe'; printf '\\000\\200' >&2",
-        b"-x 2>/dev/null",
-    ]);
+    let commands = given(&[b"printf '%s' '\xff\xfe'; printf '\\000\\200' >&2", b"-x 2>/dev/null"]);
     let (status, stdout, stderr) = server.hold(commands, Manner::Batch);
     assert_eq!(
         (status, stdout.as_slice(), stderr.as_slice()),
@@ -73,11 +66,7 @@ fn a_batch_ends_with_the_first_failing_status() {
     ];
     for (commands, status, stdout) in cases {
         let held = server.hold(given(commands), Manner::Batch);
-        assert_eq!(
-            (held.0, held.1.as_slice()),
-            (status, stdout),
-            "{commands:?}"
-        );
+        assert_eq!((held.0, held.1.as_slice()), (status, stdout), "{commands:?}");
     }
 }
 
@@ -105,8 +94,7 @@ fn a_command_that_cannot_be_started_says_so() {
 fn a_background_process_neither_delays_the_end_nor_fills_memory() {
     let server = Running::on_unix();
     let mut link = server.link_let_in();
-    link.send(&Frame::Run(b"yes & echo $! >&2; exit 4".to_vec()))
-        .unwrap();
+    link.send(&Frame::Run(b"yes & echo $! >&2; exit 4".to_vec())).unwrap();
     let mut pid = Vec::new();
     let status = loop {
         match next(&mut link) {
@@ -130,8 +118,7 @@ fn cancel_interrupts_the_group_and_the_connection_goes_on() {
     let mut link = server.link_let_in();
     // Crossed with nothing: means nothing.
     link.send(&Frame::Cancel).unwrap();
-    link.send(&Frame::Run(b"yes; echo reached".to_vec()))
-        .unwrap();
+    link.send(&Frame::Run(b"yes; echo reached".to_vec())).unwrap();
     // A shell that is just starting a program may lose an interrupt, at a terminal as well.
     // This program runs: it says so.
     assert!(matches!(next(&mut link), Frame::Stdout(_)));
@@ -154,9 +141,7 @@ fn a_command_that_ignores_the_interrupt_is_killed() {
     let mut link = server.link_let_in();
     let command = format!("trap '' INT; {FOR_EVER} & echo $!; wait");
     link.send(&Frame::Run(command.into_bytes())).unwrap();
-    let Frame::Stdout(pid) = next(&mut link) else {
-        panic!("no process id")
-    };
+    let Frame::Stdout(pid) = next(&mut link) else { panic!("no process id") };
     let sleeping = Watched::pid(&pid);
     assert!(sleeping.lives());
     link.send(&Frame::Cancel).unwrap();
@@ -177,9 +162,7 @@ fn an_interrupted_client_cancels_and_remembers_it() {
             rustix::io::write(&interrupt, b"!").unwrap();
         });
         let command = format!("echo started; {FOR_EVER}").into_bytes();
-        let outcome = client
-            .run(command, &interruptions, &mut stdout, &mut io::sink())
-            .unwrap();
+        let outcome = client.run(command, &interruptions, &mut stdout, &mut io::sink()).unwrap();
         // 130, or 137 if the shell lost the interrupt.
         assert!(outcome.cancelled && outcome.status > 128, "{outcome:?}");
     });

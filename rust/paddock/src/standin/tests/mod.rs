@@ -65,12 +65,7 @@ impl Running {
         let address = server.address().clone();
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let thread = thread::spawn(move || server.run(stopped.as_fd()));
-        Self {
-            address,
-            stop: Some(stop),
-            thread: Some(thread),
-            directory,
-        }
+        Self { address, stop: Some(stop), thread: Some(thread), directory }
     }
 
     fn stop(&mut self) {
@@ -99,12 +94,7 @@ impl Running {
         let (interruptions, _held) = Signals::none().unwrap();
         let (stdout, stderr) = (Vec::new(), Vec::new());
         let client = self.client();
-        let mut conversation = Conversation {
-            client,
-            interruptions,
-            stdout,
-            stderr,
-        };
+        let mut conversation = Conversation { client, interruptions, stdout, stderr };
         let status = conversation.hold(commands, manner).unwrap();
         (status, conversation.stdout, conversation.stderr)
     }
@@ -134,8 +124,7 @@ fn greeted(address: &Address) -> Link {
 
 fn link_let_in(address: &Address) -> Link {
     let mut link = greeted(address);
-    link.send(&Frame::Password(secret().bytes().to_vec()))
-        .unwrap();
+    link.send(&Frame::Password(secret().bytes().to_vec())).unwrap();
     assert_eq!(next(&mut link), Frame::Accepted);
     link
 }
@@ -198,9 +187,7 @@ impl Watched {
 fn start_two(link: &mut Link) -> [Watched; 2] {
     let command = format!("{FOR_EVER} & echo $$ $!; wait");
     link.send(&Frame::Run(command.into_bytes())).unwrap();
-    let Frame::Stdout(pids) = next(link) else {
-        panic!("no process ids")
-    };
+    let Frame::Stdout(pids) = next(link) else { panic!("no process ids") };
     let mut pids = pids.split(|byte| *byte == b' ').map(Watched::pid);
     let two = [pids.next().unwrap(), pids.next().unwrap()];
     assert!(two.iter().all(Watched::lives), "the control: both run");

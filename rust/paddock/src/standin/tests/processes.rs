@@ -53,10 +53,7 @@ fn program() {
 }
 
 fn status_of(code: ExitCode) -> i32 {
-    (0..=255)
-        .find(|status| ExitCode::from(*status) == code)
-        .unwrap()
-        .into()
+    (0..=255).find(|status| ExitCode::from(*status) == code).unwrap().into()
 }
 
 /// A stand-in process. Dropping it ends it.
@@ -66,12 +63,7 @@ impl Process {
     fn command(arguments: &[&str]) -> Command {
         let module = module_path!().split_once("::").unwrap().1;
         let mut command = Command::new(env::current_exe().unwrap());
-        command.args([
-            "--exact",
-            "--nocapture",
-            "--quiet",
-            &format!("{module}::program"),
-        ]);
+        command.args(["--exact", "--nocapture", "--quiet", &format!("{module}::program")]);
         command.env(ARGUMENTS, arguments.join("\n"));
         command.env(password::VARIABLE, OsStr::from_bytes(secret().bytes()));
         command
@@ -79,13 +71,7 @@ impl Process {
 
     fn serve(address: &Address) -> Self {
         let mut command = Self::command(&["serve", "--listen", &address.to_string()]);
-        Self(
-            command
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap(),
-        )
+        Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     }
 
     fn signal(&self, signal: Signal) {
@@ -113,32 +99,14 @@ fn attach(server: &Running, arguments: &[&str], input: &[u8]) -> (Option<i32>, S
     let address = server.address.to_string();
     let arguments = [&["attach", "--connect", address.as_str()], arguments].concat();
     let mut command = Process::command(&arguments);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = Process(command.spawn().unwrap());
     process.0.stdin.take().unwrap().write_all(input).unwrap();
     let status = process.status();
     let (mut stdout, mut stderr) = (String::new(), String::new());
-    process
-        .0
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut stdout)
-        .unwrap();
-    process
-        .0
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut stderr)
-        .unwrap();
-    let own = stdout
-        .strip_prefix("\nrunning 1 test\n")
-        .unwrap_or(&stdout)
-        .to_owned();
+    process.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    process.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    let own = stdout.strip_prefix("\nrunning 1 test\n").unwrap_or(&stdout).to_owned();
     (status, own, stderr)
 }
 
@@ -156,23 +124,11 @@ fn attach_ends_with_the_status_of_its_commands() {
     let two = ["-c", "echo a", "-c", "echo b >&2; exit 7", "-c", "echo c"];
     assert_eq!(attach(&server, &two, b""), ended(7, "a\n", "b\n"));
     assert_eq!(attach(&server, &["-c", "-x 2>&-"], b""), ended(127, "", ""));
-    assert_eq!(
-        attach(&server, &["--script", script], b""),
-        ended(3, "a\n", "")
-    );
+    assert_eq!(attach(&server, &["--script", script], b""), ended(3, "a\n", ""));
     let dash = ["--script", "-"];
-    assert_eq!(
-        attach(&server, &dash, b"echo a\nexit 3\necho b"),
-        ended(3, "a\n", "")
-    );
-    assert_eq!(
-        attach(&server, &[], b"echo a\nexit 3\necho b"),
-        ended(0, "a\nb\n", "")
-    );
-    assert_eq!(
-        attach(&server, &[], b"echo a\nexit 3\n\n"),
-        ended(3, "a\n", "")
-    );
+    assert_eq!(attach(&server, &dash, b"echo a\nexit 3\necho b"), ended(3, "a\n", ""));
+    assert_eq!(attach(&server, &[], b"echo a\nexit 3\necho b"), ended(0, "a\nb\n", ""));
+    assert_eq!(attach(&server, &[], b"echo a\nexit 3\n\n"), ended(3, "a\n", ""));
 }
 
 #[test]
@@ -182,10 +138,7 @@ fn neither_half_starts_without_a_password() {
     for half in [["serve", "--listen"], ["attach", "--connect"]] {
         for empty in [true, false] {
             let mut command = Process::command(&[half[0], half[1], &address]);
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::piped());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
             if empty {
                 command.env(password::VARIABLE, "");
             } else {
@@ -194,17 +147,8 @@ fn neither_half_starts_without_a_password() {
             let mut process = Process(command.spawn().unwrap());
             assert_eq!(process.status(), Some(125));
             let mut text = String::new();
-            process
-                .0
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut text)
-                .unwrap();
-            assert_eq!(
-                text,
-                format!("{}\n", Password::new(Vec::new()).err().unwrap())
-            );
+            process.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, format!("{}\n", Password::new(Vec::new()).err().unwrap()));
         }
     }
     assert!(!directory.path().join("s").exists());
@@ -219,19 +163,14 @@ fn the_password_reaches_no_command() {
     let mut client = Client::connect(&address, &secret(), PATIENCE).unwrap();
     let (none, _held) = Signals::none().unwrap();
     let mut variables = Vec::new();
-    let outcome = client
-        .run(b"env".to_vec(), &none, &mut variables, &mut io::sink())
-        .unwrap();
+    let outcome = client.run(b"env".to_vec(), &none, &mut variables, &mut io::sink()).unwrap();
     assert_eq!(outcome.status, 0);
     let names: Vec<_> = variables
         .split(|byte| *byte == b'\n')
         .filter_map(|line| line.split(|byte| *byte == b'=').next())
         .collect();
     assert!(!names.contains(&password::VARIABLE.as_bytes()));
-    assert!(
-        names.contains(&ARGUMENTS.as_bytes()),
-        "the control: others are passed on"
-    );
+    assert!(names.contains(&ARGUMENTS.as_bytes()), "the control: others are passed on");
 }
 
 #[test]
@@ -279,34 +218,20 @@ impl Terminal {
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let slave = ioctl_tiocgptpeer(&master, flags).unwrap();
-        command
-            .stdin(slave.try_clone().unwrap())
-            .stdout(slave.try_clone().unwrap());
+        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap());
         command.stderr(slave);
-        (
-            Self {
-                master,
-                shown: Vec::new(),
-            },
-            Process(command.spawn().unwrap()),
-        )
+        (Self { master, shown: Vec::new() }, Process(command.spawn().unwrap()))
     }
 
     fn types(&self, text: &str) {
-        assert_eq!(
-            rustix::io::write(&self.master, text.as_bytes()),
-            Ok(text.len())
-        );
+        assert_eq!(rustix::io::write(&self.master, text.as_bytes()), Ok(text.len()));
     }
 
     /// Waits until the terminal has shown `text`, and forgets all up to its end.
     fn shows(&mut self, text: &str) {
         let deadline = soon();
         loop {
-            let found = self
-                .shown
-                .windows(text.len())
-                .position(|part| part == text.as_bytes());
+            let found = self.shown.windows(text.len()).position(|part| part == text.as_bytes());
             if let Some(start) = found {
                 self.shown.drain(..start + text.len());
                 return;
@@ -349,19 +274,8 @@ fn an_interrupted_batch_ends() {
     let server = Running::on_unix();
     let mark = server.directory.path().join("started");
     let address = server.address.to_string();
-    let started = format!(
-        "echo $$ >{0}.new; mv {0}.new {0}; {FOR_EVER}",
-        mark.display()
-    );
-    let arguments = [
-        "attach",
-        "--connect",
-        &address,
-        "-c",
-        &started,
-        "-c",
-        "echo reached",
-    ];
+    let started = format!("echo $$ >{0}.new; mv {0}.new {0}; {FOR_EVER}", mark.display());
+    let arguments = ["attach", "--connect", &address, "-c", &started, "-c", "echo reached"];
     let mut client = Process::command(&arguments);
     let mut client = Process(client.stdout(Stdio::piped()).spawn().unwrap());
     let running = Watched::pid(&appears(&mark));
@@ -370,13 +284,7 @@ fn an_interrupted_batch_ends() {
     assert_eq!(client.status(), Some(130));
     assert!(running.ends());
     let mut stdout = String::new();
-    client
-        .0
-        .stdout
-        .take()
-        .unwrap()
-        .read_to_string(&mut stdout)
-        .unwrap();
+    client.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
     assert!(!stdout.contains("reached"), "{stdout}");
 }
 
