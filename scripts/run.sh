@@ -14,8 +14,14 @@ echo "--- write and read a file in the workspace"
 echo "hello from inside" >hello.txt && cat hello.txt || failed=1
 echo "--- read a file beside the workspace"
 if cat ../secret.txt; then echo "NOT REFUSED"; failed=1; else echo "refused"; fi
-echo "--- connect to a network address"
-if timeout 10 bash -c "exec 3<>/dev/tcp/1.1.1.1/443"; then echo "NOT REFUSED"; failed=1; else echo "refused"; fi
+echo "--- ask the proxy for a host that is not allowed"
+user=${HTTPS_PROXY#http://} user=${user%@*}
+answer=$(bash -c "exec 3<>/dev/tcp/127.0.0.1/${HTTPS_PROXY##*:}
+    printf \"CONNECT elsewhere.invalid:443 HTTP/1.1\r\nProxy-Authorization: Basic %s\r\n\r\n\" \
+        $(printf %s "$user" | base64 -w 0) >&3
+    head -n 1 <&3")
+echo "$answer"
+case $answer in *403*) ;; *) echo "NOT REFUSED"; failed=1 ;; esac
 exit $failed
 '
 
@@ -59,8 +65,6 @@ echo "outside, $directory/secret.txt can be read: $(cat "$directory/secret.txt")
 status=0
 "${run[@]}" standin --workspace "$directory/workspace" -- -c "$demonstration" || status=$?
 if ((status)); then
-    say "the demonstration ended with status $status; paddock doctor says:"
-    "${as_user[@]}" PADDOCK_NONO="$nono" "$paddock" doctor || true
-    exit 1
+    die "the demonstration ended with status $status; next: $paddock info --programs"
 fi
 echo "outside, $directory/workspace/hello.txt says: $(cat "$directory/workspace/hello.txt")"

@@ -14,6 +14,9 @@ use tempfile::TempDir;
 /// The longest that any one run may take before the test fails.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// Every tier, strongest first.
+pub const TIERS: [&str; 3] = ["sealed", "isolated", "ported"];
+
 /// Directories of a test's own; gone with it.
 pub struct Host {
     root: TempDir,
@@ -129,19 +132,20 @@ impl Host {
 
     /// The same, not started yet.
     pub fn standin_command(&self, commands: &[&str]) -> Command {
-        self.agent_command("standin", "sealed", commands)
+        self.agent_command("standin", &[], commands)
     }
 
     /// The same in another tier, to its end.
     pub fn standin_in(&self, tier: &str, commands: &[&str]) -> Finished {
-        finish(self.agent_command("standin", tier, commands))
+        finish(self.agent_command("standin", &["--tier", tier], commands))
     }
 
-    /// `paddock run AGENT --tier TIER` with shell commands for a server that is
+    /// `paddock run AGENT OPTIONS` with shell commands for a server that is
     /// like the stand-in's; not started yet.
-    pub fn agent_command(&self, agent: &str, tier: &str, commands: &[&str]) -> Command {
+    pub fn agent_command(&self, agent: &str, options: &[&str], commands: &[&str]) -> Command {
         let mut command = self.paddock();
-        command.args(["run", agent, "--tier", tier, "--workspace"]).arg(self.workspace()).arg("--");
+        command.args(["run", agent, "--workspace"]).arg(self.workspace());
+        command.args(options).arg("--");
         for one in commands {
             command.args(["-c", one]);
         }
@@ -284,20 +288,25 @@ impl Launch<'_> {
         (finished.code(), value["launches"][0].clone())
     }
 
-    /// The process that plays a part now, as `verify` tells.
+    /// The process that plays a part, as `verify` tells; waited for.
     ///
     /// # Panics
     /// When there is none.
     pub fn process(&self, role: &str, layer: Option<&str>) -> i32 {
-        let (_, report) = self.verify();
-        let tasks = report["tasks"].as_array().cloned().unwrap_or_default();
-        let found = tasks
-            .iter()
-            .find(|task| task["role"] == role && layer.is_none_or(|layer| task["layer"] == layer));
-        found
-            .and_then(|task| task["pid"].as_i64())
-            .and_then(|pid| i32::try_from(pid).ok())
-            .unwrap_or_else(|| panic!("no {role} in layer {layer:?}: {report:#}"))
+        let mut report = Value::Null;
+        let found = wait_for(LIMIT, || {
+            report = self.verify().1;
+            let task = report["tasks"].as_array()?.iter().find(|task| {
+                task["role"] == role && layer.is_none_or(|layer| task["layer"] == layer)
+            })?;
+            i32::try_from(task["pid"].as_i64()?).ok()
+        });
+        found.unwrap_or_else(|| panic!("no {role} in layer {layer:?}: {report:#}"))
+    }
+
+    /// The first process of the agent's client.
+    pub fn client(&self) -> i32 {
+        self.process("agent", Some("client"))
     }
 
     /// Waits for its end.

@@ -3,3 +3,4 @@
 pub mod files;
 pub mod host;
 pub mod model;
+pub mod terminal;

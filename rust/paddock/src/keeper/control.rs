@@ -43,7 +43,8 @@ pub(crate) fn ask_keeper(socket: &Path, request: Request) -> std::io::Result<Val
     Ok(serde_json::from_str(&answer)?)
 }
 
-/// Where the control thread finds the watch once there is one.
+/// Where the control thread finds the watch once there is one. The handle stays
+/// when the watch is over; it gives no report then.
 pub(super) type SharedWatch = Arc<Mutex<Option<watch::WatchHandle>>>;
 
 /// Opens the socket and serves it for the life of the process.
@@ -97,8 +98,11 @@ fn serve(
     match request {
         Some(Request::Verify) => {
             let watch = watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-            match watch.and_then(|watch| watch.look_now()) {
-                Some(report) => report_json(&report),
+            match watch.map(|watch| watch.look_now()) {
+                Some(Some(report)) => report_json(&report),
+                Some(None) => {
+                    json!({ "ok": false, "ending": true, "error": "the launch is ending" })
+                }
                 None => json!({ "ok": false, "starting": true, "error": "the launch is starting" }),
             }
         }

@@ -240,7 +240,7 @@ impl Keeper<'_> {
 
     /// Lets the client's nono write what is left, restore the terminal and end.
     fn say_farewell(&mut self, ended: ChildStatus) {
-        self.end_watch();
+        self.watch = None;
         if let Some(warden) = self.roster.warden(Layer::Client) {
             let _ = warden.channel.send(&ToWarden::Exit { status: ended.code() }, &[]);
         }
@@ -257,14 +257,9 @@ impl Keeper<'_> {
         }
     }
 
-    fn end_watch(&mut self) {
-        *self.shared_watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
-        self.watch = None;
-    }
-
     /// Ends every process of the launch and gives the terminal back.
     fn stop(&mut self) -> usize {
-        self.end_watch();
+        self.watch = None;
         let survivors = stop::end_launch(&self.roster);
         self.terminal.restore();
         survivors

@@ -1,6 +1,7 @@
 //! The watch: a pass at once, and then for as long as the launch lives.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Requests to the watching thread.
 enum Request {
-    Look(SyncSender<Report>),
+    Look(SyncSender<Option<Report>>),
     /// Make no pass until resumed; answers when the current one is over.
     Pause(SyncSender<()>),
     Resume,
@@ -30,6 +31,15 @@ enum Request {
 /// The watching thread; dropping it ends it.
 pub(super) struct Watch {
     requests: Sender<Request>,
+    /// A pass that is under way while the launch is taken down sees it fall
+    /// apart. That says nothing about how it was, so it is dropped.
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
 }
 
 /// A handle for others to ask for a pass.
@@ -43,6 +53,8 @@ impl Watch {
         events: Sender<Event>,
     ) -> std::io::Result<Self> {
         let (requests, received) = channel();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
         std::thread::Builder::new().name("watch".into()).spawn(move || {
             let mut watcher = Watcher {
                 verifier: Verifier::new(roster),
@@ -50,6 +62,7 @@ impl Watch {
                 events,
                 last_deep: None,
                 failing: None,
+                over,
             };
             let mut paused = false;
             let mut next = Instant::now() + INTERVAL;
@@ -77,9 +90,13 @@ impl Watch {
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
+                // A handle may outlive the watch and keep the channel open.
+                if watcher.over.load(Ordering::SeqCst) {
+                    return;
+                }
             }
         })?;
-        Ok(Self { requests })
+        Ok(Self { requests, is_over })
     }
 
     /// Makes a pass over everything now.
@@ -108,7 +125,7 @@ impl WatchHandle {
     pub(super) fn look_now(&self) -> Option<Report> {
         let (reply, answer) = sync_channel(1);
         self.0.send(Request::Look(reply)).ok()?;
-        answer.recv_timeout(ANSWER_LIMIT).ok()
+        answer.recv_timeout(ANSWER_LIMIT).ok().flatten()
     }
 }
 
@@ -119,6 +136,8 @@ struct Watcher {
     last_deep: Option<Instant>,
     /// What was wrong last time, so that each change is told once.
     failing: Option<String>,
+    /// The launch is being taken down.
+    over: Arc<AtomicBool>,
 }
 
 impl Watcher {
@@ -127,12 +146,16 @@ impl Watcher {
         self.look(if is_time { Depth::Everything } else { Depth::Tasks });
     }
 
-    /// Makes a pass and tells of a change.
-    fn look(&mut self, depth: Depth) -> Report {
+    /// Makes a pass and tells of a change; `None` once the watch is over.
+    fn look(&mut self, depth: Depth) -> Option<Report> {
         if depth == Depth::Everything {
             self.last_deep = Some(Instant::now());
         }
-        let report = match self.verifier.pass(depth) {
+        let found = self.verifier.pass(depth);
+        if self.over.load(Ordering::SeqCst) {
+            return None;
+        }
+        let report = match found {
             Ok(report) => report,
             Err(error) => {
                 // What cannot be read is not confirmed.
@@ -151,7 +174,7 @@ impl Watcher {
             }
             self.failing = failing;
         }
-        report
+        Some(report)
     }
 }
 
