@@ -167,16 +167,27 @@ impl Host {
 
     /// Starts `command` and waits until its launch is running.
     pub fn start(&self, mut command: Command) -> Launch<'_> {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.start_as_it_is(command)
+    }
+
+    /// The same, with the standard descriptors that `command` has: those of a
+    /// terminal, say.
+    ///
+    /// # Panics
+    /// When the launch ends before, or does not come up.
+    pub fn start_as_it_is(&self, mut command: Command) -> Launch<'_> {
         let before = self.records().len();
-        let child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("paddock starts");
+        let child = command.spawn().expect("paddock starts");
         let mut launch = Launch { host: self, child: Some(child), id: String::new() };
         let found = wait_for(LIMIT, || {
+            let has_ended = launch.has_ended();
             let records = self.records();
-            let newest = records.get(before..)?.iter().find(|r| r["phase"] == "running")?.clone();
-            Some(newest)
+            let mut new = records.iter().skip(before);
+            let running = new.find(|record| record["phase"] == "running").cloned();
+            (running.is_some() || has_ended).then_some(running)
         });
-        match found {
+        match found.flatten() {
             Some(record) => launch.id = record["launch"].as_str().unwrap_or_default().to_owned(),
             None => panic!("the launch did not come up: {:?}", launch.end()),
         }
@@ -307,6 +318,11 @@ impl Launch<'_> {
     /// The first process of the agent's client.
     pub fn client(&self) -> i32 {
         self.process("agent", Some("client"))
+    }
+
+    /// Whether the keeper has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| matches!(child.try_wait(), Ok(Some(_))))
     }
 
     /// Waits for its end.

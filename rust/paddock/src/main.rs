@@ -10,6 +10,8 @@ mod keeper;
 mod launch;
 mod link;
 mod notices;
+#[cfg(test)]
+mod reference;
 mod standin;
 mod state;
 mod warden;

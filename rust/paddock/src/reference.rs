@@ -1,0 +1,94 @@
+//! The reference documents say what the code does: checked against it.
+
+use confine::{Layer, Reason};
+
+use crate::agent::AgentFile;
+use crate::error::status;
+use crate::launch::Config;
+
+const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
+const CONFIGURATION: &str = include_str!("../../../docs/reference/configuration.md");
+const AGENT_FILE: &str = include_str!("../../../docs/reference/agent-file.md");
+const EXIT_STATUS: &str = include_str!("../../../docs/reference/exit-status.md");
+const RECORDS: &str = include_str!("../../../docs/reference/records.md");
+const GATE: &str = include_str!("../../../docs/reference/gate.md");
+
+/// The first fenced block in that language.
+fn block<'a>(document: &'a str, language: &str) -> &'a str {
+    let start = document.split_once(&format!("```{language}\n")).expect("a block").1;
+    start.split_once("```").expect("its end").0
+}
+
+#[test]
+fn every_reason_and_verdict_is_documented() {
+    let layer = Layer::Pen;
+    for code in [
+        Reason::NoPlace.code(),
+        Reason::NotInDomain(layer).code(),
+        Reason::NewPrivileges.code(),
+        Reason::NoSeccomp.code(),
+        Reason::FewerFilters { has: 0, wants: 1 }.code(),
+        Reason::OtherUser(0).code(),
+        Reason::Capabilities(1).code(),
+        Reason::HostNamespace("pid").code(),
+        Reason::Traced(1).code(),
+        Reason::OtherProgram.code(),
+        Reason::Stopped.code(),
+        Reason::NoTestimony(layer).code(),
+        Reason::UnclearTestimony(layer).code(),
+        Reason::FiltersNotCounted.code(),
+        Reason::NamespacesUnreadable.code(),
+        Reason::ProgramUnreadable.code(),
+        Reason::Holds(String::new()).code(),
+        Reason::DescriptorsUnreadable.code(),
+        "confined",
+        "builder",
+        "unconfined",
+        "unknown",
+    ] {
+        assert!(VERIFY.contains(&format!("`{code}`")), "{code}");
+    }
+    serde_json::from_str::<serde_json::Value>(block(VERIFY, "json")).unwrap();
+}
+
+#[test]
+fn the_example_configuration_and_agent_file_parse() {
+    let config: Config = toml::from_str(block(CONFIGURATION, "toml")).unwrap();
+    assert_eq!(config.agent.as_deref(), Some("codex"));
+    let agent: AgentFile = toml::from_str(block(AGENT_FILE, "toml")).unwrap();
+    assert_eq!(agent.client.when.len(), 1);
+}
+
+#[test]
+fn the_exit_statuses_and_the_gates_version_are_the_codes() {
+    for status in [status::FAILED, status::UNCONFINED, status::NOT_FOUND] {
+        assert!(EXIT_STATUS.contains(&format!("| {status} |")), "{status}");
+    }
+    assert!(GATE.contains(&format!("Version {}.", crate::gate::PROTOCOL_VERSION)));
+}
+
+#[test]
+fn every_event_of_the_ledger_is_documented() {
+    let sources = [
+        include_str!("keeper/mod.rs"),
+        include_str!("keeper/start.rs"),
+        include_str!("keeper/watch.rs"),
+        include_str!("keeper/suspend.rs"),
+        include_str!("keeper/egress_guard.rs"),
+        include_str!("state/ledger.rs"),
+    ];
+    let mut found = 0;
+    for source in sources {
+        let squeezed: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
+        for call in [".add(", ".add_from_outside(", "inner.write("] {
+            for rest in squeezed.split(call).skip(1) {
+                if let Some(event) = rest.trim_start().strip_prefix('"') {
+                    let event = event.split('"').next().unwrap_or_default();
+                    assert!(RECORDS.contains(&format!("`{event}`")), "{event}");
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found >= 12, "the search for events finds them: {found}");
+}
