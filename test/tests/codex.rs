@@ -1,169 +1,398 @@
-//! proto
-use paddock_test::host::{Host, LIMIT, wait_for};
-use paddock_test::model::{ModelServer, Turn};
+//! The real Codex under the whole stack: `codex app-server` in the server
+//! sandbox, `codex exec --remote` and the terminal UI in the client sandbox. Its
+//! model is a script on this host's loopback, which only the guard reaches.
 
-#[test]
-fn proto() {
-    let host = Host::new();
-    let script = vec![
-        Turn::Shell(std::env::var("PROTO").unwrap_or(
-            "pwd; env; touch made; ls -la ~ /tmp; grep -E 'NoNew|Seccomp' /proc/self/status".into(),
-        )),
-        Turn::Say("all done".into()),
-    ];
-    let model = ModelServer::start(script).unwrap();
-    let port = model.port();
-    let codex = std::env::var("PADDOCK_TEST_CODEX").unwrap();
-    host.configure(&format!("[egress]\nhosts = [\"model.test:{port}\", \"10.9.8.7:80\"]\nexceptions = {{ \"model.test\" = \"127.0.0.1\" }}\n[agents.codex]\nprogram = \"{codex}\"\n"));
-    let server = host.agent_home("codex", "server").join(".codex");
-    {
-        use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&server).unwrap();
+use std::fmt::Write as _;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use paddock_test::files::{Listing, changes, listing};
+use paddock_test::host::{Host, LIMIT, Launch, TIERS, paddock, skip, wait_for};
+use paddock_test::model::{ModelServer, Turn};
+use paddock_test::terminal::Terminal;
+use serde_json::Value;
+
+/// On the allow list without an exception, and not an address of the Internet.
+const PRIVATE: &str = "10.9.8.7:80";
+/// On no list.
+const REFUSED: &str = "refused.test:443";
+/// What the model says at last.
+const LAST_WORDS: &str = "That is all.";
+
+/// A host with Codex set up on it, and the model that Codex is told to use.
+struct Setup {
+    host: Host,
+    model: ModelServer,
+    before: Listing,
+}
+
+impl Setup {
+    /// The model has the shell tool run the commands that `script` makes for a
+    /// host. `None` where Codex is not installed.
+    fn new(script: impl FnOnce(&Host) -> Vec<String>) -> Option<Self> {
+        let Some(program) = std::env::var_os("PADDOCK_TEST_CODEX").map(PathBuf::from) else {
+            skip("Codex is not installed; scripts/test.sh installs it where npm is");
+            return None;
+        };
+        let host = Host::new();
+        for directory in ["canary", "control/canary"] {
+            host.write(&format!("{directory}/secret"), "a secret\n");
+        }
+        host.write("control/go", "");
+        let mut turns: Vec<Turn> = script(&host).into_iter().map(Turn::Shell).collect();
+        turns.push(Turn::Say(LAST_WORDS.into()));
+        let model = ModelServer::start(turns).unwrap();
+        let port = model.port();
+        host.configure(&format!(
+            "[egress]\nhosts = [\"model.test:{port}\", \"{PRIVATE}\"]\n\
+             exceptions = {{ \"model.test\" = \"127.0.0.1\" }}\n\
+             [agents.codex]\nprogram = {program:?}\n"
+        ));
+
+        let common = "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n\
+            check_for_update_on_startup = false\ndisable_paste_burst = true\n\
+            [analytics]\nenabled = false\n\
+            [features]\nplugins = false\napps = false\nremote_plugin = false\n";
+        // Codex sends its shell tool to models that it does not know.
+        let server = format!(
+            "model = \"fake-1\"\nmodel_provider = \"fake\"\n{common}\
+             [model_providers.fake]\nname = \"Fake\"\nwire_api = \"responses\"\n\
+             base_url = \"http://model.test:{port}/v1\"\n\
+             stream_max_retries = 0\nrequest_max_retries = 0\n\
+             [projects.{:?}]\ntrust_level = \"trusted\"\n",
+            host.workspace()
+        );
+        for (half, text) in [("server", server.as_str()), ("client", common)] {
+            let directory = host.agent_home("codex", half).join(".codex");
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).unwrap();
+            std::fs::write(directory.join("config.toml"), text).unwrap();
+        }
+        let before = Self::everything(&host);
+        Some(Self { host, model, before })
     }
-    let ws = host.workspace();
-    std::fs::write(
-        server.join("config.toml"),
-        format!(
-            r#"
-model = "fake-1"
-model_provider = "fake"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[features]
-plugins = false
-apps = false
-remote_plugin = false
-[model_providers.fake]
-name = "Fake"
-base_url = "http://model.test:{port}/v1"
-wire_api = "responses"
-stream_max_retries = 0
-request_max_retries = 0
-[projects."{}"]
-trust_level = "trusted"
-"#,
-            ws.display()
-        ),
-    )
-    .unwrap();
-    let mut command = host.paddock();
-    command
-        .args([
-            "run",
-            "codex",
-            "--tier",
-            &std::env::var("TIER").unwrap_or("sealed".into()),
-            "--workspace",
-        ])
-        .arg(&ws)
-        .args(["--", "exec", "--json", "run the tool"]);
-    let t = std::time::Instant::now();
-    let launch = host.start(command);
-    println!("running after {:?}", t.elapsed());
-    let (code, v) = launch.verify();
-    println!("verify {code:?} {}", v["tasks"].as_array().map_or(0, Vec::len));
-    let _ = wait_for(LIMIT, || model.requests().len().ge(&2).then_some(()));
-    println!("requests {} after {:?}", model.requests().len(), t.elapsed());
-    let (code, v) = launch.verify();
-    println!("verify {code:?} {v:#}");
-    let run = launch.end();
-    println!("end after {:?}", t.elapsed());
-    println!("{:?}\n{}\n{}", run.code(), run.stdout, run.stderr);
-    for l in host.ledger() {
-        println!("{l}");
+
+    fn everything(host: &Host) -> Listing {
+        let mut all = listing(&host.home());
+        all.extend(listing(&host.workspace()));
+        all
     }
-    for r in host.records() {
-        let id = r["launch"].as_str().unwrap();
-        println!(
-            "LOG {}",
-            std::fs::read_to_string(host.launches().join(id).join("layers.log"))
-                .unwrap_or_default()
+
+    /// `paddock run codex`, to be given Codex's own arguments.
+    fn run(&self, mut command: Command, tier: &str) -> Command {
+        command.args(["run", "codex", "--tier", tier, "--workspace"]);
+        command.arg(self.host.workspace()).arg("--");
+        command
+    }
+
+    fn exec(&self, tier: &str) -> Command {
+        let mut command = self.run(self.host.paddock(), tier);
+        command.args(["exec", "--json", "Run the tool."]);
+        command
+    }
+
+    /// What the shell tool gave back to the model, call by call.
+    fn outputs(&self) -> Vec<String> {
+        let conversation = self.model.requests().into_iter().rfind(has_tools);
+        let input = conversation.and_then(|request| request["input"].as_array().cloned());
+        input
+            .unwrap_or_default()
+            .iter()
+            .filter(|item| item["type"] == "function_call_output")
+            .map(|item| item["output"].as_str().map_or(item["output"].to_string(), str::to_owned))
+            .collect()
+    }
+
+    /// Verifies without a pause. Lets the tool go on when its shell has been
+    /// seen where it belongs, and returns when the launch is ending.
+    fn verify_to_the_end(&self, launch: &mut Launch<'_>, mut when_seen: impl FnMut()) {
+        let (mut held, mut seen) = (0, false);
+        while !launch.has_ended() {
+            let (status, report) = launch.verify();
+            match status {
+                Some(0) if report["holds"] == true => held += 1,
+                // It has ended, or is about to: then it must not go on.
+                Some(0 | 125) => break,
+                _ => panic!("after {held} good passes: {status:?} {report:#}"),
+            }
+            if !seen && let Some(task) = shell_of_the_tool(&report) {
+                assert_eq!(
+                    [&task["layer"], &task["role"], &task["verdict"]],
+                    ["server", "agent", "confined"],
+                    "{task:#}"
+                );
+                seen = true;
+                when_seen();
+                std::fs::write(self.host.workspace().join("go"), "").unwrap();
+            }
+        }
+        assert!(seen && held > 1, "tool seen: {seen}; {held} good passes");
+        assert!(wait_for(LIMIT, || launch.has_ended().then_some(())).is_some(), "it went on");
+    }
+
+    /// What the tool said must show that it ran in the server sandbox, and that
+    /// nothing beyond was open to it.
+    fn assert_tool_was_confined(&self) {
+        let outputs = self.outputs();
+        let [inside, asked] = outputs.as_slice() else {
+            panic!("two calls were scripted: {outputs:#?}");
+        };
+        for line in ["in the workspace", "scratch: done", "NoNewPrivs: 1"] {
+            assert!(inside.contains(line), "no {line:?} in {inside}");
+        }
+        for refused in ["read: refused", "write: refused", "create: refused", "remove: refused"] {
+            assert!(inside.contains(refused), "not {refused:?} in {inside}");
+        }
+        // The control: the same script with the same kind of canary, outside.
+        let outside = self.control();
+        for done in ["read: a secret", "write: done", "create: done", "remove: done"] {
+            assert!(outside.contains(done), "the control cannot: {outside}");
+        }
+        let (within, without) = (filters(inside), filters(&outside));
+        assert!(within >= without + 3, "{within} filters inside, {without} outside");
+
+        let secret = std::fs::read_to_string(self.host.home().join("canary/secret"));
+        assert_eq!(secret.unwrap(), "a secret\n");
+
+        // Refused by nono, which has no such name, and by the guard, which knows
+        // the name and not a public address for it; the model, the same way, not.
+        assert!(asked.contains("refused.test: HTTP/1.1 403"), "{asked}");
+        assert!(asked.contains("private: HTTP/1.1 502"), "{asked}");
+        assert!(asked.contains("model: HTTP/1.1 200"), "{asked}");
+        // What listens on the host's loopback is there only by way of the guard.
+        assert!(asked.contains("past the guard: refused"), "{asked}");
+        let port = self.model.port();
+        assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    }
+
+    /// The tool's own script, outside of every sandbox.
+    fn control(&self) -> String {
+        let control = self.host.home().join("control");
+        let output = Command::new("bash")
+            .args(["-c", &tool(&control.join("canary"))])
+            .current_dir(&control)
+            .env("TMPDIR", &control)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The ledger must say that all was well from before the agent's first
+    /// instruction to the end, and that nothing was asked for but what was asked.
+    fn assert_ledger_is_clean(&self) {
+        let ledger = self.host.ledger();
+        let place = |event: &str| ledger.iter().position(|line| line["event"] == event);
+        let (verified, started) = (place("verified"), place("agent-started"));
+        assert!(verified.is_some() && verified < started, "{verified:?} {started:?}");
+        for bad in ["violation", "verdict", "pass-failed", "gate-refused"] {
+            assert_eq!(place(bad), None, "{ledger:#?}");
+        }
+        let stop = &ledger[place("stop").unwrap()];
+        assert_eq!((&stop["status"], &stop["survivors"]), (&0.into(), &0.into()), "{stop}");
+
+        let private = PRIVATE.split(':').next().unwrap();
+        let mut refusals = 0;
+        for line in ledger.iter().filter(|line| line["event"] == "egress") {
+            let egress = &line["egress"];
+            if egress["host"] == private {
+                assert_eq!(egress["decision"], "refused", "{egress}");
+                assert_eq!(egress["reason"], "special-address", "{egress}");
+                refusals += 1;
+            } else {
+                let model = (&"model.test".into(), &self.model.port().into(), &"exception".into());
+                if egress["event"] == "decided" {
+                    assert_eq!((&egress["host"], &egress["port"], &egress["reason"]), model);
+                }
+                assert_eq!(egress["decision"], "allowed", "{egress}");
+            }
+        }
+        assert_eq!(refusals, 1, "{ledger:#?}");
+    }
+
+    /// Nothing may be left but what the agent wrote where it may.
+    fn assert_only_allowed_changes(&self) {
+        self.host.assert_nothing_left();
+        let home = self.host.home();
+        let allowed = [
+            self.host.agent_home("codex", "server"),
+            self.host.agent_home("codex", "client"),
+            self.host.launches(),
+            self.host.workspace().join("made-by-tool"),
+            self.host.workspace().join("go"),
+            home.join("control"),
+        ];
+        let after = Self::everything(&self.host);
+        let mut changed = changes(&self.before, &after);
+        assert!(changed.contains(&self.host.workspace().join("made-by-tool")), "{changed:?}");
+        changed.retain(|path| {
+            let is_parent = self.host.launches().starts_with(path);
+            !is_parent && !allowed.iter().any(|place| path.starts_with(place))
+        });
+        assert!(changed.is_empty(), "changed: {changed:?}");
+        // Codex can leave a server of its own running, for all its clients.
+        for half in ["server", "client"] {
+            let codex = self.host.agent_home("codex", half).join(".codex");
+            assert!(codex.join("config.toml").is_file());
+            for daemon in ["app-server-daemon", "app-server-control", "packages"] {
+                assert!(!codex.join(daemon).exists(), "{half} has {daemon}");
+            }
+        }
+    }
+}
+
+fn has_tools(request: &Value) -> bool {
+    request["tools"].as_array().is_some_and(|tools| !tools.is_empty())
+}
+
+/// The task that a report has about the shell that the tool's script is run by.
+fn shell_of_the_tool(report: &Value) -> Option<&Value> {
+    report["tasks"].as_array()?.iter().find(|task| {
+        let command = task["command"].as_str().unwrap_or_default();
+        command.contains("bash") && command.contains("made-by-tool")
+    })
+}
+
+/// The number of seccomp filters that a script's output tells of.
+fn filters(output: &str) -> u32 {
+    let mut after = output.split("Seccomp_filters:").skip(1);
+    let number = after.next().and_then(|rest| rest.split_whitespace().next());
+    number.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("no filters in {output}"))
+}
+
+/// A script that does what it may, tries what it may not, and waits to be
+/// looked at.
+fn tool(canary: &Path) -> String {
+    let canary = canary.display();
+    let mut script = format!(
+        "touch made-by-tool && echo in the workspace\n\
+         (touch \"$TMPDIR/scratch\") 2>&1 && echo scratch: done\n\
+         echo \"read: $(cat {canary}/secret 2>/dev/null || echo refused)\"\n"
+    );
+    for (name, command) in [
+        ("write", "echo changed >>{}/secret"),
+        ("create", "touch {}/new"),
+        ("remove", "rm {}/secret"),
+    ] {
+        let command = command.replace("{}", &canary.to_string());
+        let _ = writeln!(
+            script,
+            "({command}) 2>/dev/null && echo {name}: done || echo {name}: refused"
         );
     }
-    if let Some(r) = model.requests().last() {
-        println!("{:#}", r["input"]);
+    script.push_str(
+        "echo $(grep -E 'NoNewPrivs|Seccomp_filters' /proc/self/status)\n\
+         for i in $(seq 400); do [ -e go ] && break; sleep 0.02; done\n",
+    );
+    script
+}
+
+/// A script that asks nono's proxy for hosts as any program would, and tries
+/// the model without it.
+fn ask_for_hosts() -> String {
+    format!(
+        "port=$(grep -o 'model.test:[0-9]*' \"$CODEX_HOME/config.toml\" | cut -d: -f2)\n\
+         proxy=${{HTTPS_PROXY#http://}}\n\
+         ask() {{\n\
+           exec 3<>/dev/tcp/127.0.0.1/${{proxy##*:}}\n\
+           printf 'CONNECT %s HTTP/1.1\\r\\nHost: %s\\r\\nProxy-Authorization: Basic %s\\r\\n\\r\\n' \
+             $1 $1 $(printf %s ${{proxy%@*}} | base64 -w0) >&3\n\
+           read -r -t 20 answer <&3; exec 3>&-; echo \"$2: $answer\"\n\
+         }}\n\
+         ask {REFUSED} refused.test; ask {PRIVATE} private; ask model.test:$port model\n\
+         (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null && echo past the guard: done || \
+           echo past the guard: refused\n"
+    )
+}
+
+/// The whole of `codex exec` in one tier.
+fn codex_exec_in(tier: &str) {
+    let script = |host: &Host| vec![tool(&host.home().join("canary")), ask_for_hosts()];
+    let Some(codex) = Setup::new(script) else { return };
+    let mut launch = codex.host.start(codex.exec(tier));
+    codex.verify_to_the_end(&mut launch, || {});
+    let run = launch.end();
+    assert_eq!(run.code(), Some(0), "{run:#?}");
+    for event in [LAST_WORDS, "\"turn.completed\""] {
+        assert!(run.stdout.contains(event), "{run:#?}");
     }
-    let out =
-        std::process::Command::new("find").arg(host.home()).arg(host.workspace()).output().unwrap();
-    println!("{}", String::from_utf8_lossy(&out.stdout));
-    host.assert_nothing_left();
+    codex.assert_tool_was_confined();
+    codex.assert_ledger_is_clean();
+    codex.assert_only_allowed_changes();
 }
 
 #[test]
-fn tui() {
-    use paddock_test::terminal::Terminal;
-    let host = Host::new();
-    let script = vec![
-        Turn::Shell("touch made".into()),
-        Turn::Say("all done".into()),
-    ];
-    let model = ModelServer::start(script).unwrap();
-    let port = model.port();
-    let codex = std::env::var("PADDOCK_TEST_CODEX").unwrap();
-    host.configure(&format!("[egress]\nhosts = [\"model.test:{port}\", \"10.9.8.7:80\"]\nexceptions = {{ \"model.test\" = \"127.0.0.1\" }}\n[agents.codex]\nprogram = \"{codex}\"\n"));
-    use std::os::unix::fs::DirBuilderExt;
-    let server = host.agent_home("codex", "server").join(".codex");
-    let client = host.agent_home("codex", "client").join(".codex");
-    for d in [&server, &client] {
-     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(d).unwrap(); }
-    let ws = host.workspace();
-    let common = r#"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-"#;
-    let features = r#"
-[analytics]
-enabled = false
-[features]
-plugins = false
-apps = false
-remote_plugin = false
-"#;
-    std::fs::write(server.join("config.toml"), format!(r#"
-model = "fake-1"
-model_provider = "fake"
-{common}{features}
-[model_providers.fake]
-name = "Fake"
-base_url = "http://model.test:{port}/v1"
-wire_api = "responses"
-stream_max_retries = 0
-request_max_retries = 0
-[projects."{}"]
-trust_level = "trusted"
-"#, ws.display())).unwrap();
-    std::fs::write(client.join("config.toml"), format!("disable_paste_burst = true\n{common}{features}")).unwrap();
+fn codex_exec_is_confined_from_its_first_instruction_to_its_end() {
+    codex_exec_in("sealed");
+}
+
+#[test]
+fn codex_exec_is_confined_without_a_veil_too() {
+    codex_exec_in("isolated");
+}
+
+#[test]
+fn codex_exec_is_confined_without_namespaces_too() {
+    codex_exec_in("ported");
+}
+
+#[test]
+fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
+    let script = |host: &Host| vec![tool(&host.home().join("canary")), ask_for_hosts()];
+    let Some(codex) = Setup::new(script) else { return };
     let terminal = Terminal::open();
-    let mut command = std::process::Command::new("setsid");
-    command.arg("--ctty").arg(paddock_test::host::paddock());
-    host.dress(&mut command);
-    command.args(["run", "codex", "--workspace"]).arg(&ws).args(["--", "run the tool"]);
+    let modes = terminal.modes();
+    let mut command = Command::new("setsid");
+    codex.host.dress(&mut command);
+    command.arg("--ctty").arg(paddock());
     terminal.attach(&mut command);
-    let before = terminal.settings();
-    let t = std::time::Instant::now();
-    let mut child = command.spawn().unwrap();
-    let mut last = String::new();
-    let mut quit = false;
-    let r = wait_for(std::time::Duration::from_secs(25), || {
-        let text = terminal.text();
-        if text != last { println!("=== {:?}\n{text}", t.elapsed()); last = text.clone(); }
-        if text.contains("all done") && !quit { quit = true; terminal.send("/quit"); std::thread::sleep(std::time::Duration::from_millis(300)); terminal.send("\r"); }
-        child.try_wait().unwrap()
+    let mut command = codex.run(command, "sealed");
+    command.arg("Run the tool.");
+    let mut launch = codex.host.start_as_it_is(command);
+
+    std::thread::scope(|scope| {
+        let person = scope.spawn(|| {
+            terminal.wait_for(LAST_WORDS);
+            terminal.wait_for("• Ran touch made-by-tool");
+            // Ctrl-D.
+            terminal.send("\x04");
+        });
+        codex.verify_to_the_end(&mut launch, || {
+            terminal.wait_for("Ask Codex to do anything");
+            terminal.wait_for("esc to interrupt");
+            // The control: what is given back has been taken.
+            let (settings, on) = terminal.modes();
+            assert!(settings != modes.0 && on.contains(&"the alternate screen"), "{on:?}");
+        });
+        person.join().unwrap();
     });
-    println!("{r:?} {:?}", t.elapsed());
-    if r.is_none() { host.run(&["stop"]); child.wait().unwrap(); }
-    println!("{before:?}\n{:?}\n{:?}", terminal.settings(), terminal.left_on());
-    for l in host.ledger() { if l["event"] != "start" { println!("{l}");} }
-    println!("requests {}", model.requests().len());
-    for r in model.requests() { println!("R {} tools {}", r["input"].as_array().map_or(0, Vec::len), r["tools"]); }
-    for r in host.records() {
-        let id = r["launch"].as_str().unwrap();
-        println!("LOG {}", std::fs::read_to_string(host.launches().join(id).join("layers.log")).unwrap_or_default());
+    let run = launch.end();
+    assert_eq!(run.code(), Some(0), "{}", terminal.text());
+    assert_eq!(terminal.modes(), modes, "{}", terminal.text());
+    codex.assert_tool_was_confined();
+    codex.assert_ledger_is_clean();
+    codex.assert_only_allowed_changes();
+}
+
+#[test]
+fn a_launch_that_is_stopped_in_the_middle_of_a_turn_leaves_nothing() {
+    for tier in TIERS {
+        // The tool's own children leave its session, and one of them its parent.
+        let script = "(setsid sleep 4711 &) ; setsid sleep 4712 & touch made-by-tool ; sleep 4713";
+        let Some(codex) = Setup::new(|_| vec![script.into()]) else { return };
+        let launch = codex.host.start(codex.exec(tier));
+        let sleepers = || {
+            let processes = codex.host.processes();
+            let is_sleeper = |(_, command): &&(i32, String)| command.starts_with("sleep 471");
+            processes.iter().filter(is_sleeper).count()
+        };
+        let up = wait_for(LIMIT, || (sleepers() == 3).then_some(()));
+        assert!(up.is_some(), "{tier}: {:?}", codex.host.processes());
+        let (status, report) = launch.verify();
+        assert_eq!(status, Some(0), "{tier}: {report:#}");
+        let run = launch.terminate();
+        assert_eq!(run.code(), Some(143), "{tier}: {run:#?}");
+        let stop = codex.host.ledger().pop().unwrap();
+        assert_eq!((&stop["event"], &stop["survivors"]), (&"stop".into(), &0.into()), "{stop}");
+        codex.assert_only_allowed_changes();
     }
-    println!("{}", String::from_utf8_lossy(&std::process::Command::new("find").arg(host.agent_home("codex","client")).arg(host.workspace()).output().unwrap().stdout));
-    host.assert_nothing_left();
 }

@@ -281,10 +281,12 @@ fn judge_restrictions(
 /// and cannot be undone, must hold by themselves.
 fn judge_domain(evidence: &Evidence, layer: Layer, reasons: &mut Vec<Reason>) {
     match evidence.testimony {
-        Some(Testimony::Inside | Testimony::Gone) => {}
+        Some(Testimony::Inside) => {}
         Some(Testimony::Refused) if !evidence.dumpable => {}
         Some(Testimony::Refused) => reasons.push(Reason::NotInDomain(layer)),
-        Some(Testimony::Unclear) => reasons.push(Reason::UnclearTestimony(layer)),
+        // The verifier leaves out tasks that have ended; of one that has not,
+        // this is no answer.
+        Some(Testimony::Gone | Testimony::Unclear) => reasons.push(Reason::UnclearTestimony(layer)),
         // A warden is asked about itself by its registration, and is opaque.
         None if matches!(evidence.role, Role::Warden(_)) && !evidence.dumpable => {}
         None => reasons.push(Reason::NoTestimony(layer)),

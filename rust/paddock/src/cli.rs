@@ -32,9 +32,18 @@ pub(crate) enum Command {
     /// Launch an agent and stay with it
     Run(Run),
     /// Look at every process of a launch now
-    #[command(visible_alias = "verify-sandbox")]
+    #[command(
+        visible_alias = "verify-sandbox",
+        after_help = "Examples:\n  paddock verify                    the launch that runs\n  \
+            paddock verify --all --json\n\n\
+            Exit status: 0 every task is confirmed, 126 one is not, 125 it could not be told."
+    )]
     Verify(Which),
     /// End a launch, every process of it
+    #[command(
+        after_help = "Examples:\n  paddock stop                      the launch that runs\n  \
+            paddock stop bcdf                 the launch whose id starts so\n  paddock stop --all"
+    )]
     Stop(Which),
     /// List launches
     List(Output),
@@ -97,6 +106,10 @@ pub(crate) struct Output {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  paddock info                      the launch that runs, else the programs\n  \
+    paddock info --programs           is everything there that a launch needs?\n  paddock info --paths --json"
+)]
 pub(crate) struct Info {
     /// The launch, or the start of its id
     pub(crate) launch: Option<String>,

@@ -37,6 +37,10 @@ pub(crate) enum Error {
     LaunchAmbiguous { prefix: String, matches: String },
     #[error("there is no launch {prefix:?}")]
     LaunchUnknown { prefix: String },
+    #[error("no launch is running")]
+    LaunchesNone,
+    #[error("several launches are running: {ids}")]
+    LaunchesSeveral { ids: String },
     #[error("Landlock on this kernel is {found}; {needed} is needed")]
     Landlock { found: String, needed: String },
     #[error("the {layer} layer did not start: {reason}{log}")]
@@ -103,9 +107,10 @@ impl Error {
             Self::Hosts { .. } => {
                 "correct `hosts` and `exceptions` in the configuration or agent file".into()
             }
-            Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } => {
+            Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } | Self::LaunchesNone => {
                 "paddock list shows the launches".into()
             }
+            Self::LaunchesSeveral { .. } => "name one, or say --all".into(),
             Self::Landlock { .. } => {
                 "use a kernel with Landlock enabled (lsm=landlock,... on its command line)".into()
             }

@@ -48,9 +48,11 @@ pub struct Status {
 }
 
 impl Status {
-    /// The task's id in the innermost pid namespace it is in.
-    pub fn innermost_id(&self) -> Option<Pid> {
-        self.ids_by_namespace.last().copied().and_then(Pid::new)
+    /// The task's id in the pid namespace that is `depth` levels below the
+    /// reader's: 0 is the reader's own. A task may be in a deeper one still,
+    /// which numbers it anew.
+    pub fn id_at(&self, depth: usize) -> Option<Pid> {
+        self.ids_by_namespace.get(depth).copied().and_then(Pid::new)
     }
 }
 
@@ -161,7 +163,8 @@ pub(crate) mod tests {
         assert_eq!(status.parent, Pid::new(40));
         assert_eq!(status.tracer, None);
         assert_eq!(status.uids, [1001; 4]);
-        assert_eq!(status.innermost_id(), Pid::new(9));
+        assert_eq!((status.id_at(0), status.id_at(1)), (Pid::new(42), Pid::new(9)));
+        assert_eq!(status.id_at(2), None);
         assert_eq!(status.capabilities, 0);
         assert!(status.no_new_privs);
         assert_eq!((status.seccomp_mode, status.seccomp_filters), (2, Some(3)));

@@ -155,9 +155,9 @@ fn the_table_of_verdicts() {
             unknown(Reason::UnclearTestimony(Server)),
         ),
         (
-            "ended between the looks",
+            "no such task, says the witness, of one that is there",
             with(|e| e.testimony = Some(Testimony::Gone)),
-            Verdict::Confined,
+            unknown(Reason::UnclearTestimony(Server)),
         ),
         (
             "a failed check outweighs a missing one",

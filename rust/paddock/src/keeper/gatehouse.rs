@@ -130,7 +130,7 @@ pub(super) enum Place {
     Below(ProcessId),
     /// Its supervisor is a child of `parent` and has this id in the launch's
     /// own pid namespace, as its warden reported.
-    BelowChildAs { parent: ProcessId, innermost: Pid },
+    BelowChildAs { parent: ProcessId, as_inside: Pid },
 }
 
 /// Checks a caller against the kernel's records, and tells its supervisor.
@@ -160,9 +160,9 @@ pub(super) fn identify(knock: &Knock, place: Place, roster: &Roster) -> Result<P
     let stands = match place {
         Place::BelowChildOf(process) => supervisor_parent == Some(process.pid),
         Place::Below(process) => supervisor.id() == process,
-        Place::BelowChildAs { parent, innermost } => {
+        Place::BelowChildAs { parent, as_inside } => {
             supervisor_parent == Some(parent.pid)
-                && supervisor_status.innermost_id() == Some(innermost)
+                && supervisor_status.id_at(roster.entries().depth()) == Some(as_inside)
         }
     };
     if !stands {

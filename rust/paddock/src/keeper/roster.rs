@@ -104,6 +104,11 @@ impl Entries {
     pub(super) fn init(&self) -> Option<ProcessId> {
         self.veil.get(1).copied()
     }
+
+    /// How many pid namespaces lie between the keeper and the launch.
+    pub(super) fn depth(&self) -> usize {
+        usize::from(!self.veil.is_empty())
+    }
 }
 
 impl Roster {

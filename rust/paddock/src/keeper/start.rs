@@ -146,11 +146,11 @@ impl Keeper<'_> {
                 continue;
             };
             let layer = knock.layer;
-            let Some(innermost) = id_of(&started, label_of(layer)) else {
+            let Some(as_inside) = id_of(&started, label_of(layer)) else {
                 continue;
             };
             // One that is not the warden leaves the place to the one that is.
-            if self.try_admit(knock, Place::BelowChildAs { parent: pen, innermost })? {
+            if self.try_admit(knock, Place::BelowChildAs { parent: pen, as_inside })? {
                 self.prove(layer, canaries, target)?;
                 to_prove.retain(|l| *l != layer);
             }

@@ -25,6 +25,9 @@ const TESTIMONY_LIMIT: Duration = Duration::from_secs(2);
 /// The most tasks in one query, so that a frame stays small.
 const MOST_IN_QUERY: usize = 4096;
 
+/// A chain of parents longer than this is taken for one that leads nowhere.
+const MOST_ANCESTORS: usize = 10_000;
+
 /// How much a pass looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
@@ -123,7 +126,7 @@ impl Verifier {
         let mut hidden_unclear = Vec::new();
         if depth == Depth::Everything {
             let inside = everything_inside(&entries, self.roster.uid);
-            if has_unknown(&inside, &sightings) {
+            if has_unknown(&inside, &sightings, &entries) {
                 // Born since the walk, or outside the tree: walking again tells.
                 sightings = self.walk(&entries, round)?;
                 hidden_unclear = self.outside_the_tree(&inside, &sightings, &entries);
@@ -310,7 +313,7 @@ impl Verifier {
         sightings: &[Sighting],
         entries: &Entries,
     ) -> Vec<TaskReport> {
-        let seen = innermost_ids(sightings);
+        let seen = ids_inside(sightings, entries);
         let unseen: HashSet<Pid> =
             inside.iter().map(|(_, task)| *task).filter(|task| !seen.contains(task)).collect();
         if unseen.is_empty() {
@@ -321,16 +324,14 @@ impl Verifier {
         let mut buffer = Vec::new();
         let mut found = Vec::new();
         for task in user_tasks(Path::new("/proc"), self.roster.uid).unwrap_or_default() {
-            let Ok(files) = TaskFiles::open(task, task) else {
-                continue;
-            };
-            let Ok(status) = files.status(&mut buffer) else {
-                continue;
-            };
-            let is_member = status.innermost_id().is_some_and(|id| unseen.contains(&id))
-                && (entries.init().is_none() || status.ids_by_namespace.len() > 1)
-                && !seen_on_host(sightings, task);
-            if is_member && status.state != State::Dead {
+            let Ok(files) = TaskFiles::open(task, task) else { continue };
+            let Ok(status) = files.status(&mut buffer) else { continue };
+            let is_named = status.id_at(entries.depth()).is_some_and(|id| unseen.contains(&id));
+            if is_named
+                && status.state != State::Dead
+                && is_in_launchs_namespace(status.tgid, entries)
+                && !self.descends_from_keeper(&status, &mut buffer)
+            {
                 found.push(TaskReport {
                     task: files.id(),
                     process: status.tgid,
@@ -342,20 +343,45 @@ impl Verifier {
         }
         found
     }
+
+    /// Whether the task is in the tree after all: a list of children may miss
+    /// one while others end. The next pass sees it.
+    fn descends_from_keeper(&self, status: &Status, buffer: &mut Vec<u8>) -> bool {
+        let mut parent = status.parent;
+        for _ in 0..MOST_ANCESTORS {
+            match parent {
+                Some(pid) if pid == self.roster.keeper.pid => return true,
+                Some(pid) => {
+                    parent = TaskFiles::open(pid, pid)
+                        .and_then(|files| files.status(buffer))
+                        .ok()
+                        .and_then(|status| status.parent);
+                }
+                None => return false,
+            }
+        }
+        false
+    }
+}
+
+/// Ids inside a veil say nothing outside it: another veil has the same ones.
+fn is_in_launchs_namespace(process: Pid, entries: &Entries) -> bool {
+    if entries.depth() == 0 {
+        return true;
+    }
+    let wanted = entries.expectation.as_ref().map(|expectation| expectation.inside.pid);
+    Namespaces::of(process).is_ok_and(|found| Some(found.pid) == wanted)
 }
 
 /// Whether a witness knows of a task that the walk has not seen.
-fn has_unknown(inside: &[(Layer, Pid)], sightings: &[Sighting]) -> bool {
-    let seen = innermost_ids(sightings);
+fn has_unknown(inside: &[(Layer, Pid)], sightings: &[Sighting], entries: &Entries) -> bool {
+    let seen = ids_inside(sightings, entries);
     inside.iter().any(|(_, task)| !seen.contains(task))
 }
 
-fn seen_on_host(sightings: &[Sighting], task: Pid) -> bool {
-    sightings.iter().any(|sighting| sighting.status.task == task)
-}
-
-fn innermost_ids(sightings: &[Sighting]) -> HashSet<Pid> {
-    sightings.iter().filter_map(|sighting| sighting.status.innermost_id()).collect()
+/// The tasks seen, as the launch's own pid namespace numbers them.
+fn ids_inside(sightings: &[Sighting], entries: &Entries) -> HashSet<Pid> {
+    sightings.iter().filter_map(|sighting| sighting.status.id_at(entries.depth())).collect()
 }
 
 fn has_ended(files: &TaskFiles, buffer: &mut Vec<u8>) -> bool {
@@ -387,7 +413,7 @@ fn role_of(id: ProcessId, parent: Option<Role>, entries: &Entries) -> Role {
 fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony> {
     let mut questions: HashMap<Layer, Vec<(Pid, Pid)>> = HashMap::new();
     for sighting in sightings {
-        let Some(innermost) = sighting.status.innermost_id() else {
+        let Some(as_inside) = sighting.status.id_at(entries.depth()) else {
             continue;
         };
         let witness = match sighting.role {
@@ -397,7 +423,7 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
             | Role::Stray => Layer::Pen,
             Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => continue,
         };
-        questions.entry(witness).or_default().push((sighting.status.task, innermost));
+        questions.entry(witness).or_default().push((sighting.status.task, as_inside));
     }
     let mut pending = Vec::new();
     for (layer, tasks) in &questions {
@@ -405,7 +431,7 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
             continue;
         };
         for chunk in tasks.chunks(MOST_IN_QUERY) {
-            let asked = warden.ask(chunk.iter().map(|(_, innermost)| *innermost).collect());
+            let asked = warden.ask(chunk.iter().map(|(_, as_inside)| *as_inside).collect());
             pending.push((chunk, asked));
         }
     }
@@ -420,8 +446,8 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
     testimonies
 }
 
-/// Every task of the user that a witness has in its domain, by its innermost
-/// id. With a veil no member can be outside its pid namespace, so only that is
+/// Every task of the user that a witness has in its domain, by the id
+/// that the launch knows it by. With a veil no member can be outside its pid namespace, so only that is
 /// looked at; without one, the whole host.
 fn everything_inside(entries: &Entries, uid: u32) -> Vec<(Layer, Pid)> {
     let root = match entries.init() {

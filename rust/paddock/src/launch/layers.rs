@@ -52,9 +52,11 @@ impl Plan {
         }
         add(Access::ReadWrite, self.server.home.clone(), false);
         if self.tier.has_veil() {
-            // Private to the launch: the veil makes both.
+            // Private to the launch: the veil makes all of them. The host's own
+            // hold other programs' memory and other terminals.
             add(Access::ReadWrite, PathBuf::from("/tmp"), false);
             add(Access::ReadWrite, PathBuf::from("/dev/shm"), false);
+            add(Access::ReadWrite, PathBuf::from("/dev/pts"), false);
         } else {
             add(Access::ReadWrite, self.paths.temporary("server"), false);
         }
@@ -131,7 +133,8 @@ impl Plan {
         // A directory before what lies in it, so that the narrower rule wins.
         shown.sort_by(|a, b| a.path.cmp(&b.path));
         for grant in shown {
-            let made_by_veil = ["/tmp", "/dev/shm"].iter().any(|p| Path::new(p) == grant.path);
+            let made_by_veil =
+                ["/tmp", "/dev/shm", "/dev/pts"].iter().any(|p| Path::new(p) == grant.path);
             let is_system = SYSTEM.iter().any(|system| grant.path.starts_with(system));
             if !made_by_veil && !is_system {
                 let option = match grant.access {

@@ -230,14 +230,20 @@ pub(crate) fn find_launch(
             None => l.is_kept,
         })
         .collect();
-    let shown = prefix.unwrap_or("(the running one)").to_owned();
     match (matching.len(), matching.pop()) {
         (1, Some(only)) => Ok(only),
-        (_, None) => Err(errors.pop().unwrap_or(Error::LaunchUnknown { prefix: shown })),
+        (_, None) => Err(errors.pop().unwrap_or_else(|| match prefix {
+            Some(prefix) => Error::LaunchUnknown { prefix: prefix.to_owned() },
+            None => Error::LaunchesNone,
+        })),
         (_, Some(last)) => {
             matching.push(last);
             let ids: Vec<&str> = matching.iter().map(|l| l.record.launch.as_str()).collect();
-            Err(Error::LaunchAmbiguous { prefix: shown, matches: ids.join(", ") })
+            let ids = ids.join(", ");
+            Err(match prefix {
+                Some(prefix) => Error::LaunchAmbiguous { prefix: prefix.to_owned(), matches: ids },
+                None => Error::LaunchesSeveral { ids },
+            })
         }
     }
 }
@@ -287,7 +293,7 @@ mod tests {
         assert_eq!(find_launch(Some("bcd"), &own).unwrap().record.launch.as_str(), "bcdfbcdfbcdf");
         assert!(matches!(find_launch(Some("bc"), &own), Err(Error::LaunchAmbiguous { .. })));
         assert!(matches!(find_launch(Some("z"), &own), Err(Error::LaunchUnknown { .. })));
-        assert!(matches!(find_launch(None, &own), Err(Error::LaunchAmbiguous { .. })));
+        assert!(matches!(find_launch(None, &own), Err(Error::LaunchesSeveral { .. })));
     }
 
     #[test]
