@@ -93,7 +93,7 @@ fn run_tells_scripts_what_happens_a_line_each() {
         told,
         [
             json!({ "event": "verified", "launch": id, "agent": "standin", "tier": "sealed", "tasks": tasks }),
-            json!({ "event": "ended", "status": 3, "reason": null }),
+            json!({ "event": "ended", "status": 3, "reason": null, "next": null }),
         ]
     );
 
@@ -103,8 +103,22 @@ fn run_tells_scripts_what_happens_a_line_each() {
     assert_eq!(run.code(), Some(143));
     assert_eq!(
         told.last(),
-        Some(&json!({ "event": "ended", "status": 143, "reason": "stopped by SIGTERM" }))
+        Some(&json!({
+            "event": "ended", "status": 143, "reason": "stopped by SIGTERM", "next": null
+        }))
     );
+
+    let run = host.run(&["run", "nobody", "--json"]);
+    assert_eq!(
+        events(&run),
+        [json!({
+            "event": "ended",
+            "status": 125,
+            "reason": "there is no agent \"nobody\"; known: codex, standin",
+            "next": "paddock info --agents lists them",
+        })]
+    );
+    assert_eq!(run.code(), Some(125));
 }
 
 #[test]
@@ -455,7 +469,7 @@ fn help_has_examples_and_wrong_usage_says_what_is_right() {
         let (_, examples) = help.stdout.split_once("Examples:\n").expect(&help.stdout);
         assert!(examples.starts_with("  paddock "), "{examples}");
     }
-    let long = host.run(&["--help"]).stdout;
+    let long = host.run(&["--help"]).stdout.replace('\n', " ");
     for words in ["125 Paddock failed", "126 the agent is not", "127 the agent was not found"] {
         assert!(long.contains(words), "{words}: {long}");
     }

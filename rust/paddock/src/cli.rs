@@ -18,9 +18,9 @@ use crate::standin::Standin;
     version,
     after_help = "Examples:\n  paddock run codex                 the agent in this git worktree\n  \
         paddock run codex -- exec \"fix the tests\"\n  paddock run --dry-run codex       what would be started\n  \
-        paddock verify                    is the running agent confined?\n  paddock stop --all",
-    after_long_help = "Exit status of run: the agent's own; 125 Paddock failed, 126 the agent is not \
-        confined and was stopped, 127 the agent was not found."
+        paddock verify                    is the running agent confined?\n  paddock stop --all\n\n\
+        Exit status of run: the agent's own; 125 Paddock failed, 126 the agent is not confined \
+        and was stopped, 127 the agent was not found."
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use serde_json::json;
 
+use crate::error::Error;
 use crate::launch::Plan;
 
 /// How to tell.
@@ -46,13 +47,26 @@ impl Notices {
         self.tell("33", what, &json!({ "event": "warning", "what": what }));
     }
 
-    /// The launch is over.
-    pub(crate) fn ended(self, status: u8, reason: Option<&str>) {
-        if self.as_json {
-            self.tell("", "", &json!({ "event": "ended", "status": status, "reason": reason }));
-        } else if reason.is_none() && status != 0 {
-            self.tell("33", &format!("the agent ended with status {status}"), &json!({}));
+    /// The agent ended by itself.
+    pub(crate) fn ended(self, status: u8) {
+        if self.as_json || status != 0 {
+            let value = json!({ "event": "ended", "status": status, "reason": null, "next": null });
+            self.tell("33", &format!("the agent ended with status {status}"), &value);
         }
+    }
+
+    /// Whether a script reads along.
+    pub(crate) fn are_json(self) -> bool {
+        self.as_json
+    }
+
+    /// For a script: the launch failed, or was ended.
+    pub(crate) fn failed(self, error: &Error) {
+        let value = json!({
+            "event": "ended", "status": error.status(), "reason": error.to_string(),
+            "next": error.advice(),
+        });
+        self.tell("31", &error.to_string(), &value);
     }
 
     fn tell(self, colour: &str, text: &str, value: &serde_json::Value) {

@@ -8,6 +8,18 @@ use crate::notices::Notices;
 
 /// Launches an agent, or shows what would be launched.
 pub(crate) fn run(options: Run) -> Result<u8, Error> {
+    let notices = Notices::new(options.json);
+    match launch(options, notices) {
+        // A script reads an object from every line, the last one, too.
+        Err(error) if notices.are_json() => {
+            notices.failed(&error);
+            Ok(error.status())
+        }
+        result => result,
+    }
+}
+
+fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let config = Config::load(&directories.config_file())?;
     let request = Request {
@@ -26,7 +38,7 @@ pub(crate) fn run(options: Run) -> Result<u8, Error> {
         }
         return Ok(0);
     }
-    keeper::run(&plan, &directories, Notices::new(options.json))
+    keeper::run(&plan, &directories, notices)
 }
 
 fn print_plan(plan: &serde_json::Value) {

@@ -283,8 +283,10 @@ impl Keeper<'_> {
             outcome?;
             return Ok(status::FAILED);
         }
-        self.notices.ended(code, reason.as_deref());
-        outcome.and_then(|code| stored.map(|()| code))
+        let code = outcome?;
+        stored?;
+        self.notices.ended(code);
+        Ok(code)
     }
 
     /// The next event; `None` at the deadline.

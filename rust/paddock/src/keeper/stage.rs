@@ -28,8 +28,14 @@ impl Stage {
         private_directory(&directories.data.join("homes").join(&plan.agent.file.name))?;
         for half in [&plan.server, &plan.client] {
             private_directory(&half.home)?;
+            // The agent may have put a link in the way of any part of it.
             for directory in &half.directories {
-                private_directory(directory)?;
+                let below = directory.strip_prefix(&half.home).unwrap_or(directory);
+                let mut path = half.home.clone();
+                for part in below {
+                    path.push(part);
+                    private_directory(&path)?;
+                }
             }
         }
 
