@@ -2,7 +2,6 @@
 //! screen that can be read. It answers no queries; the programs that run here
 //! do without.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,7 +12,7 @@ use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
 use vt100::{MouseProtocolMode, Parser};
 
-use crate::host::{LIMIT, wait_for};
+use crate::host::{Host, LIMIT, paddock, wait_for};
 
 const ROWS: u16 = 40;
 const COLUMNS: u16 = 120;
@@ -27,9 +26,6 @@ pub struct Terminal {
 
 impl Terminal {
     /// A new one, 120 columns wide and 40 lines high.
-    ///
-    /// # Panics
-    /// When the host has no pseudo-terminals.
     pub fn open() -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let keyboard = openpt(flags).expect("/dev/ptmx");
@@ -39,8 +35,9 @@ impl Terminal {
         let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&line, size).expect("a size");
 
-        let side = |n: u16| n.try_into().expect("more than none");
-        let screen = Arc::new(Mutex::new(Parser::new(side(ROWS), side(COLUMNS), 0)));
+        let positive = |n: u16| n.try_into().expect("more than none");
+        let screen = Parser::new(positive(ROWS), positive(COLUMNS), 0);
+        let screen = Arc::new(Mutex::new(screen));
         let keyboard = File::from(keyboard);
         let mut output = keyboard.try_clone().expect("a descriptor");
         let drawn = Arc::clone(&screen);
@@ -54,31 +51,18 @@ impl Terminal {
         Self { keyboard, line, screen }
     }
 
-    /// A command that runs `program` on this terminal, as the first process of
-    /// a session. Arguments that it is given are the program's.
-    ///
-    /// # Panics
-    /// When descriptors run out.
-    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    /// `paddock` on `host`, ready to be given arguments: the first process of a
+    /// session on this terminal.
+    pub fn paddock(&self, host: &Host) -> Command {
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(program);
-        self.attach(&mut command);
+        command.arg("--ctty").arg(paddock());
+        host.dress(&mut command);
+        let line = || Stdio::from(self.line.try_clone().expect("a descriptor"));
+        command.stdin(line()).stdout(line()).stderr(line());
         command
     }
 
-    /// Makes the terminal all three standard descriptors of `command`.
-    ///
-    /// # Panics
-    /// When descriptors run out.
-    pub fn attach(&self, command: &mut Command) {
-        let line = || Stdio::from(self.line.try_clone().expect("a descriptor"));
-        command.stdin(line()).stdout(line()).stderr(line());
-    }
-
     /// Types `keys`.
-    ///
-    /// # Panics
-    /// When the terminal takes none.
     pub fn send(&self, keys: &str) {
         (&self.keyboard).write_all(keys.as_bytes()).expect("keys");
     }
@@ -99,9 +83,6 @@ impl Terminal {
 
     /// What a shell would trip over, were it left so: the line's settings, and
     /// every state of the screen that is not the one it starts in.
-    ///
-    /// # Panics
-    /// When the other end is no terminal.
     pub fn modes(&self) -> (String, Vec<&'static str>) {
         let settings = tcgetattr(self.line.as_fd()).expect("a terminal");
         let parser = lock(&self.screen);

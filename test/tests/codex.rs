@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use paddock_test::files::{Listing, changes, listing};
-use paddock_test::host::{Host, LIMIT, Launch, TIERS, paddock, skip, wait_for};
+use paddock_test::host::{Host, LIMIT, Launch, TIERS, skip, wait_for};
 use paddock_test::model::{ModelServer, Turn};
 use paddock_test::terminal::Terminal;
 use serde_json::Value;
@@ -17,6 +18,8 @@ use serde_json::Value;
 const PRIVATE: &str = "10.9.8.7:80";
 /// On no list.
 const REFUSED: &str = "refused.test:443";
+/// How often the model calls the tool in [`Setup::two_calls`].
+const CALLS: usize = 2;
 /// What the model says at last.
 const LAST_WORDS: &str = "That is all.";
 
@@ -72,6 +75,11 @@ impl Setup {
         Some(Self { host, model, before })
     }
 
+    /// The model has the tool try what it may not, and ask for hosts.
+    fn two_calls() -> Option<Self> {
+        Self::new(|host| vec![tool(&host.home().join("canary")), ask_for_hosts()])
+    }
+
     fn everything(host: &Host) -> Listing {
         let mut all = listing(&host.home());
         all.extend(listing(&host.workspace()));
@@ -103,16 +111,19 @@ impl Setup {
             .collect()
     }
 
-    /// Verifies without a pause. Lets the tool go on when its shell has been
-    /// seen where it belongs, and returns when the launch is ending.
+    /// Verifies without a pause. Lets the tool go on once its shell has been seen
+    /// where it belongs, and returns when the launch has ended.
     fn verify_to_the_end(&self, launch: &mut Launch<'_>, mut when_seen: impl FnMut()) {
         let (mut held, mut seen) = (0, false);
+        let deadline = Instant::now() + LIMIT;
         while !launch.has_ended() {
+            assert!(Instant::now() < deadline, "it goes on; tool seen: {seen}");
             let (status, report) = launch.verify();
             match status {
                 Some(0) if report["holds"] == true => held += 1,
-                // It has ended, or is about to: then it must not go on.
-                Some(0 | 125) => break,
+                // There is nothing to confirm about a launch that is over; but
+                // then the model has said its last words.
+                Some(0 | 125) if self.outputs().len() == CALLS => continue,
                 _ => panic!("after {held} good passes: {status:?} {report:#}"),
             }
             if !seen && let Some(task) = shell_of_the_tool(&report) {
@@ -127,16 +138,14 @@ impl Setup {
             }
         }
         assert!(seen && held > 1, "tool seen: {seen}; {held} good passes");
-        assert!(wait_for(LIMIT, || launch.has_ended().then_some(())).is_some(), "it went on");
     }
 
     /// What the tool said must show that it ran in the server sandbox, and that
     /// nothing beyond was open to it.
     fn assert_tool_was_confined(&self) {
         let outputs = self.outputs();
-        let [inside, asked] = outputs.as_slice() else {
-            panic!("two calls were scripted: {outputs:#?}");
-        };
+        assert_eq!(outputs.len(), CALLS, "{outputs:#?}");
+        let (inside, asked) = (&outputs[0], &outputs[1]);
         for line in ["in the workspace", "scratch: done", "NoNewPrivs: 1"] {
             assert!(inside.contains(line), "no {line:?} in {inside}");
         }
@@ -306,8 +315,7 @@ fn ask_for_hosts() -> String {
 
 /// The whole of `codex exec` in one tier.
 fn codex_exec_in(tier: &str) {
-    let script = |host: &Host| vec![tool(&host.home().join("canary")), ask_for_hosts()];
-    let Some(codex) = Setup::new(script) else { return };
+    let Some(codex) = Setup::two_calls() else { return };
     let mut launch = codex.host.start(codex.exec(tier));
     codex.verify_to_the_end(&mut launch, || {});
     let run = launch.end();
@@ -337,15 +345,10 @@ fn codex_exec_is_confined_without_namespaces_too() {
 
 #[test]
 fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
-    let script = |host: &Host| vec![tool(&host.home().join("canary")), ask_for_hosts()];
-    let Some(codex) = Setup::new(script) else { return };
+    let Some(codex) = Setup::two_calls() else { return };
     let terminal = Terminal::open();
     let modes = terminal.modes();
-    let mut command = Command::new("setsid");
-    codex.host.dress(&mut command);
-    command.arg("--ctty").arg(paddock());
-    terminal.attach(&mut command);
-    let mut command = codex.run(command, "sealed");
+    let mut command = codex.run(terminal.paddock(&codex.host), "sealed");
     command.arg("Run the tool.");
     let mut launch = codex.host.start_as_it_is(command);
 
@@ -395,4 +398,29 @@ fn a_launch_that_is_stopped_in_the_middle_of_a_turn_leaves_nothing() {
         assert_eq!((&stop["event"], &stop["survivors"]), (&"stop".into(), &0.into()), "{stop}");
         codex.assert_only_allowed_changes();
     }
+}
+
+#[test]
+fn the_program_behind_the_launcher_script_of_npm_is_found() {
+    let Some(program) = std::env::var_os("PADDOCK_TEST_CODEX").map(PathBuf::from) else {
+        skip("Codex is not installed; scripts/test.sh installs it where npm is");
+        return;
+    };
+    let mut host = Host::new();
+    // As npm makes it: a link on PATH to the script in the package.
+    let modules = program.ancestors().find(|path| path.ends_with("node_modules")).unwrap();
+    let package = modules.join("@openai/codex");
+    // Beside its native part, or around it: that depends on npm's version.
+    let package = if package.is_dir() { &package } else { modules.parent().unwrap() };
+    let script = package.join("bin/codex.js");
+    assert!(script.is_file(), "{script:?}");
+    let bin = host.home().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(&script, bin.join("codex")).unwrap();
+    host.set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let run = host.run(&["run", "codex", "--dry-run", "--json"]);
+    let plan: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+    let program = program.canonicalize().unwrap();
+    assert_eq!(plan["program"].as_str(), program.to_str(), "{run:#?}");
+    assert_eq!(plan["agentServer"]["argv"][0].as_str(), program.to_str(), "{run:#?}");
 }

@@ -139,9 +139,6 @@ pub(crate) struct Warden {
 pub(crate) struct Await {
     #[arg(long, value_parser = Link::parse)]
     pub(crate) link: Link,
-    /// Seconds
-    #[arg(long)]
-    pub(crate) patience: u64,
     #[arg(last = true, required = true)]
     pub(crate) argv: Vec<OsString>,
 }

@@ -48,7 +48,9 @@ pub(crate) enum Error {
     #[error("{program} was not found (looked for {looked})")]
     MissingProgram { program: &'static str, looked: String, install: &'static str },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
-    NoNamespaces { tier: &'static str, reason: String, setting: Option<String>, remains: String },
+    NoNamespaces { tier: &'static str, reason: String, setting: String },
+    #[error("this process had children before it became paddock: {processes}")]
+    OtherChildren { processes: String },
     #[error("{program} {found} at {path} is too old; {needed} or newer is needed")]
     ProgramTooOld {
         program: &'static str,
@@ -118,16 +120,21 @@ impl Error {
             Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
                 (*install).into()
             }
-            Self::NoNamespaces { setting, remains, .. } => match setting {
-                Some(setting) => format!("{setting}; or choose a lesser tier: {remains}"),
-                None => format!("choose a lesser tier: {remains}"),
-            },
+            // Every other tier is made of them.
+            Self::NoNamespaces { setting, .. } => {
+                format!("{setting}; or choose a lesser tier: paddock run --tier ported")
+            }
+            Self::OtherChildren { .. } => {
+                "start paddock without exec, so that they are not taken for the agent's".into()
+            }
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),
             Self::Workspace { .. } => "paddock run --workspace DIR names another".into(),
-            Self::BadProgram { .. }
-            | Self::SelfTest { .. }
+            Self::BadProgram { .. } => {
+                "paddock info --programs shows which programs are used, and from where".into()
+            }
+            Self::SelfTest { .. }
             | Self::StartAgent { .. }
             | Self::Stopped { .. }
             | Self::Unconfined { .. } => {

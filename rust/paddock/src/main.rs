@@ -32,8 +32,7 @@ fn main() -> ExitCode {
         Command::Standin(command) => return report(standin::run(command)),
         Command::Warden(options) => return report(warden::run(options.layer, &options.gate)),
         Command::Await(options) => {
-            let patience = std::time::Duration::from_secs(options.patience);
-            return link::await_server(&options.link, patience, &options.argv);
+            return link::await_server(&options.link, &options.argv);
         }
         Command::Canary => loop {
             std::thread::park();

@@ -10,7 +10,7 @@ mod tasks;
 pub use descriptors::{Descriptor, DescriptorKind, descriptors};
 pub use namespaces::{Namespace, Namespaces};
 pub use reader::TaskFiles;
-pub use stat::start_time;
+pub use stat::{has_ended, start_time};
 pub use status::{ParseError, State, Status};
 pub use tasks::{command_line, executable, tasks_of, user_tasks};
 

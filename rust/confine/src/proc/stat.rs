@@ -1,9 +1,14 @@
-//! `/proc/P/stat`, of which only the start time is needed.
+//! `/proc/P/stat`, for what `status` does not say: the start time, and whether
+//! the task is ending.
 
 use std::io;
 
-use super::proc_path;
-use crate::{Pid, StartTime};
+use super::{is_gone, proc_path};
+use crate::{Pid, ProcessId, StartTime};
+
+/// The kernel's mark of a task that is ending (`PF_EXITING` in its
+/// `include/linux/sched.h`).
+const EXITING: u64 = 0x4;
 
 /// When `pid` was started (`proc_pid_stat(5)`, field 22).
 ///
@@ -15,13 +20,38 @@ pub fn start_time(pid: Pid) -> io::Result<StartTime> {
     parse_start_time(&stat).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
+/// Whether `task` has ended, or is ending: it never returns to its program. On
+/// the way the kernel takes its memory, files and namespaces from it one by one
+/// while its state says still that it runs.
+///
+/// # Errors
+/// `InvalidData` when the file is not as documented, or what else keeps it from
+/// being read.
+pub fn has_ended(task: ProcessId) -> io::Result<bool> {
+    let stat = match std::fs::read(proc_path(task.pid, "stat")) {
+        Ok(stat) => stat,
+        Err(e) if is_gone(&e) => return Ok(true),
+        Err(e) => return Err(e),
+    };
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let began = parse_start_time(&stat).ok_or_else(invalid)?;
+    let state = field(&stat, 3).ok_or_else(invalid)?;
+    let flags: u64 = field(&stat, 9).and_then(|f| f.parse().ok()).ok_or_else(invalid)?;
+    Ok(began != task.start || matches!(state, "Z" | "X") || flags & EXITING != 0)
+}
+
+fn parse_start_time(stat: &[u8]) -> Option<StartTime> {
+    field(stat, 22)?.parse().ok().map(StartTime)
+}
+
+/// A field by its number in `proc_pid_stat(5)`, from 3 on.
+///
 /// The name in parentheses is chosen by the process and may hold anything, a
 /// parenthesis too: only what follows the *last* one is fields.
-fn parse_start_time(stat: &[u8]) -> Option<StartTime> {
+fn field(stat: &[u8], number: usize) -> Option<&str> {
     let end_of_name = stat.iter().rposition(|&b| b == b')')?;
     let fields = std::str::from_utf8(stat.get(end_of_name + 1..)?).ok()?;
-    // The first field after the name is number 3.
-    fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok().map(StartTime)
+    fields.split_ascii_whitespace().nth(number.checked_sub(3)?)
 }
 
 #[cfg(test)]
@@ -47,6 +77,23 @@ mod tests {
         ] {
             assert_eq!(parse_start_time(line), None);
         }
+    }
+
+    #[test]
+    fn a_zombie_has_ended_and_so_has_who_had_the_id_before() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = Pid::new(child.id().cast_signed()).unwrap();
+        let id = ProcessId { pid, start: start_time(pid).unwrap() };
+        let earlier = ProcessId { pid, start: StartTime(id.start.0 - 1) };
+        assert!(!has_ended(id).unwrap(), "control: it runs");
+        assert!(has_ended(earlier).unwrap());
+        drop(child.stdin.take());
+        while !has_ended(id).unwrap() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(has_ended(id).unwrap());
     }
 
     #[test]

@@ -31,6 +31,12 @@ fn chosen(which: &Which, directories: &Directories) -> Result<Vec<Stored>, Error
     Ok(vec![find_launch(which.launch.as_deref(), directories)?])
 }
 
+/// The keepers of all launches that run.
+fn living_keepers(directories: &Directories) -> Vec<confine::ProcessId> {
+    let (launches, _) = stored_launches(directories);
+    launches.iter().filter(|launch| launch.is_kept).map(|launch| launch.record.keeper).collect()
+}
+
 /// It runs, or its keeper went without ending it.
 fn is_open(launch: &Stored) -> bool {
     launch.is_kept || launch.record.phase != crate::state::Phase::Ended

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::chosen;
+use super::{chosen, living_keepers};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, end_processes, members_left, remove_tree};
 use crate::launch::Directories;
-use crate::state::{KeeperLock, Phase, Stored};
+use crate::state::{KeeperLock, Phase, Record, Stored};
 
 /// For a keeper to end everything and itself.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -21,7 +21,7 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     let mut worst = 0;
     let mut values = Vec::new();
     for launch in &launches {
-        let left = end(launch);
+        let left = end(launch, &directories);
         let id = launch.record.launch.as_str();
         match (&left, which.json) {
             (_, true) => {}
@@ -46,7 +46,7 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     Ok(worst)
 }
 
-fn end(launch: &Stored) -> std::io::Result<usize> {
+fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
     if launch.is_kept {
         let socket = launch.record.launch_directory.join("control.sock");
         ask_keeper(&socket, Request::Stop)?;
@@ -61,26 +61,29 @@ fn end(launch: &Stored) -> std::io::Result<usize> {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // Nobody keeps it now but this process, which therefore may write.
-    let mut left = members_left(&launch.record);
+    // Nobody keeps it now but this process, which therefore may write. Its
+    // keeper may have written how it ended, just now.
+    let record = Record::load(&launch.directory).map_err(std::io::Error::other)?;
+    let members = || members_left(&record, &living_keepers(directories));
+    let mut left = members();
     while !left.is_empty() && Instant::now() < deadline {
         end_processes(&left);
         std::thread::sleep(Duration::from_millis(5));
-        left = members_left(&launch.record);
+        left = members();
     }
-    if left.is_empty() && !launch.is_kept && launch.record.phase != Phase::Ended {
-        tidy(launch, &lock)?;
+    if left.is_empty() && record.phase != Phase::Ended {
+        tidy(launch, record, &lock)?;
     }
     Ok(left.len())
 }
 
 /// What a keeper that was killed could not do.
-fn tidy(launch: &Stored, lock: &KeeperLock) -> std::io::Result<()> {
-    remove_tree(&launch.record.launch_directory)?;
+fn tidy(launch: &Stored, mut record: Record, lock: &KeeperLock) -> std::io::Result<()> {
+    remove_tree(&record.launch_directory)?;
     for half in ["server", "client"] {
         remove_tree(&launch.directory.join(format!("tmp-{half}")))?;
     }
-    let mut record = launch.record.clone();
     record.end(status::FAILED, Some("its keeper was gone".into()));
+    record.network_namespace = None;
     record.store(lock).map_err(std::io::Error::other)
 }

@@ -1,8 +1,9 @@
 //! `paddock verify`.
 
+use confine::ProcessId;
 use serde_json::{Value, json};
 
-use super::{chosen, state_name};
+use super::{chosen, living_keepers, state_name};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, members_left};
@@ -16,8 +17,10 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
     let launches = chosen(which, &directories)?;
     let mut worst = 0;
     let mut values = Vec::new();
+    let keepers = living_keepers(&directories);
     for launch in &launches {
-        let (code, value) = if launch.is_kept { ask(launch) } else { left_behind(launch) };
+        let (code, value) =
+            if launch.is_kept { ask(launch) } else { left_behind(launch, &keepers) };
         worst = worst.max(code);
         if !which.json {
             print(launch, &value);
@@ -48,8 +51,8 @@ fn ask(launch: &Stored) -> (u8, Value) {
 }
 
 /// The keeper is gone: what of the launch is left?
-fn left_behind(launch: &Stored) -> (u8, Value) {
-    let left = members_left(&launch.record);
+fn left_behind(launch: &Stored, keepers: &[ProcessId]) -> (u8, Value) {
+    let left = members_left(&launch.record, keepers);
     let code = match (left.is_empty(), launch.record.phase) {
         (true, Phase::Ended) => 0,
         (true, _) => status::FAILED,

@@ -1,39 +1,17 @@
 //! The guard in the keeper: accepts on the pen's own loopback, from outside.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
 use egress::{Guard, Policy, Record, Recorder, SystemResolver};
 use tokio::sync::oneshot;
 
-use crate::error::Error;
 use crate::state::Ledger;
 
 /// The running guard; dropping it cuts every connection.
 pub(super) struct RunningGuard {
     stop: Option<oneshot::Sender<()>>,
-}
-
-/// Checks the names that a launch may reach.
-///
-/// # Errors
-/// The first that is not a name, or not an address.
-pub(super) fn policy(
-    hosts: &[String],
-    exceptions: &BTreeMap<String, String>,
-) -> Result<Policy, Error> {
-    let exceptions = exceptions
-        .iter()
-        .map(|(name, address)| {
-            let address: IpAddr = address.parse().map_err(|_| Error::Hosts {
-                reason: format!("{address:?}, the exception for {name:?}, is no address"),
-            })?;
-            Ok((name.as_str(), address))
-        })
-        .collect::<Result<Vec<_>, Error>>()?;
-    Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
 }
 
 /// Serves `listener` on a thread of its own.

@@ -16,24 +16,19 @@ impl Keeper<'_> {
         };
         // What the layer wrote may be on its way still.
         std::thread::sleep(Duration::from_millis(20));
-        Error::LayerStart { layer, reason: reason.to_owned(), log: self.log.tail() }
-    }
-
-    /// bubblewrap could not make the veil: say which setting forbids it.
-    pub(super) fn veil_failed(&self) -> Error {
-        let failure = self.layer_failed("veil", "bubblewrap ended");
-        let Error::LayerStart { log, .. } = &failure else {
-            return failure;
-        };
-        match forbidding_setting(log) {
-            Some(setting) => Error::NoNamespaces {
-                tier: "sealed",
-                reason: format!("bubblewrap cannot make the veil{log}"),
-                setting: Some(setting),
-                remains: "paddock run --tier ported".into(),
-            },
-            None => failure,
+        let log = self.log.tail();
+        let tier = self.plan.tier;
+        // The veil and an isolated pen are made of user namespaces.
+        if (layer == "veil" || layer == "pen" && tier.isolates_network())
+            && let Some(setting) = forbidding_setting(&log)
+        {
+            return Error::NoNamespaces {
+                tier: tier.name(),
+                reason: format!("the {layer} layer did not start: {reason}{log}"),
+                setting,
+            };
         }
+        Error::LayerStart { layer, reason: reason.to_owned(), log }
     }
 }
 
@@ -41,7 +36,7 @@ impl Keeper<'_> {
 /// that is what the log says (`user_namespaces(7)`, and two that distributions
 /// add).
 fn forbidding_setting(log: &str) -> Option<String> {
-    let about_namespaces = ["namespace", "Operation not permitted", "No space left", "uid map"];
+    let about_namespaces = ["namespace", "uid map"];
     if !about_namespaces.iter().any(|words| log.contains(words)) {
         return None;
     }

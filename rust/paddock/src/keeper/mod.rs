@@ -23,7 +23,7 @@ mod watch;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use confine::{Layer, ProcessId};
 use serde_json::json;
@@ -92,12 +92,25 @@ struct Keeper<'a> {
 /// # Errors
 /// When it could not be started, or the agent was stopped.
 pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> Result<u8, Error> {
+    refuse_other_children()?;
     let stage = stage::Stage::set(plan, directories)?;
     let mut keeper = Keeper::open(plan, notices)?;
     let outcome = keeper.live();
     let survivors = keeper.stop();
     drop(stage);
     keeper.close(outcome, survivors)
+}
+
+/// Whatever descends from the keeper is the launch, and is ended with it. A
+/// shell that has jobs and then becomes paddock by `exec` leaves them to it.
+fn refuse_other_children() -> Result<(), Error> {
+    stop::reap_children();
+    let others = stop::descendants(confine::Pid::of_self());
+    if others.is_empty() {
+        return Ok(());
+    }
+    let processes: Vec<String> = others.iter().map(|process| process.pid.to_string()).collect();
+    Err(Error::OtherChildren { processes: processes.join(", ") })
 }
 
 impl Keeper<'_> {
@@ -125,15 +138,24 @@ impl Keeper<'_> {
 
     /// Waits for the agent's client to end, and does what is asked meanwhile.
     fn wait_for_client(&mut self) -> Result<ChildStatus, Error> {
+        let mut server_must_answer = Some(Instant::now() + self.plan.patience);
         loop {
-            match self.next_event(None)? {
+            match self.next_event(server_must_answer)? {
                 Some(Event::FromWarden {
                     layer: Layer::Client,
                     message: ToKeeper::Ended { label: ChildLabel::Agent, status },
                     ..
                 }) => return Ok(status),
                 Some(event) => self.handle(event)?,
-                None => {}
+                None if self.client_still_waits() => {
+                    let seconds = self.plan.patience.as_secs();
+                    return Err(Error::StartAgent {
+                        half: "server",
+                        reason: format!("it did not answer within {seconds} s{}", self.log.tail()),
+                        not_found: false,
+                    });
+                }
+                None => server_must_answer = None,
             }
         }
     }
@@ -244,7 +266,7 @@ impl Keeper<'_> {
         if let Some(warden) = self.roster.warden(Layer::Client) {
             let _ = warden.channel.send(&ToWarden::Exit { status: ended.code() }, &[]);
         }
-        let deadline = std::time::Instant::now() + FAREWELL;
+        let deadline = Instant::now() + FAREWELL;
         while let Ok(Some(event)) = self.next_event(Some(deadline)) {
             if let Event::FromWarden {
                 layer: Layer::Pen,
@@ -272,6 +294,10 @@ impl Keeper<'_> {
             Err(error) => (error.status(), Some(error.to_string())),
         };
         self.record.end(code, reason.clone());
+        if survivors == 0 {
+            // Nobody is in it any more, and the next launch may get its number.
+            self.record.network_namespace = None;
+        }
         let stored = self.record.store(&self.lock);
         let details = json!({ "status": code, "reason": reason, "survivors": survivors });
         self.ledger.add("stop", details);
@@ -290,12 +316,12 @@ impl Keeper<'_> {
     }
 
     /// The next event; `None` at the deadline.
-    fn next_event(&mut self, deadline: Option<std::time::Instant>) -> Result<Option<Event>, Error> {
+    fn next_event(&mut self, deadline: Option<Instant>) -> Result<Option<Event>, Error> {
         use std::sync::mpsc::RecvTimeoutError;
         let received = match deadline {
             None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(deadline) => {
-                let left = deadline.saturating_duration_since(std::time::Instant::now());
+                let left = deadline.saturating_duration_since(Instant::now());
                 self.events.recv_timeout(left)
             }
         };

@@ -2,6 +2,7 @@
 //! which fills it in, and the verifier, which reads it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub(super) struct Warden {
     pub(super) process: ProcessId,
     pub(super) channel: Channel,
     queries: Mutex<Queries>,
+    proved: AtomicBool,
 }
 
 #[derive(Default)]
@@ -29,7 +31,18 @@ struct Queries {
 
 impl Warden {
     pub(super) fn new(layer: Layer, process: ProcessId, channel: Channel) -> Self {
-        Self { layer, process, channel, queries: Mutex::default() }
+        Self { layer, process, channel, queries: Mutex::default(), proved: AtomicBool::new(false) }
+    }
+
+    /// Its self-test held.
+    pub(super) fn has_proved_its_layer(&self) {
+        self.proved.store(true, Ordering::Release);
+    }
+
+    /// Whether what it testifies may be acted on. A warden outside any sandbox
+    /// truthfully reports every process of the user as within reach.
+    pub(super) fn is_proved(&self) -> bool {
+        self.proved.load(Ordering::Acquire)
     }
 
     /// Asks the witness query and does not wait: several wardens can be at it

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use confine::proc::Namespaces;
 use confine::{Layer, Pid, ProcessId};
 use serde_json::json;
 use signal_hook::consts::SIGCHLD;
@@ -44,7 +45,9 @@ impl Keeper<'_> {
         match status {
             Some(status) => {
                 self.roster.edit().veil = vec![started];
-                let first = status.first_process(LAYER_LIMIT).map_err(|_| self.veil_failed())?;
+                let first = status
+                    .first_process(LAYER_LIMIT)
+                    .map_err(|_| self.layer_failed(layer, "bubblewrap ended"))?;
                 let start = confine::proc::start_time(first).map_err(|e| failed(self, e))?;
                 self.roster.edit().veil.push(ProcessId { pid: first, start });
             }
@@ -73,7 +76,6 @@ impl Keeper<'_> {
 
     /// The guard accepts on a socket in the pen's network.
     pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
-        let policy = egress_guard::policy(&self.plan.hosts, &self.plan.exceptions)?;
         self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])?;
         let listener = loop {
             match self.wait_for_message("pen")? {
@@ -89,7 +91,7 @@ impl Keeper<'_> {
         let listener = listener
             .map(TcpListener::from)
             .ok_or_else(|| self.layer_failed("pen", "the guard's socket did not arrive"))?;
-        egress_guard::start(listener, policy, self.ledger.clone())
+        egress_guard::start(listener, self.plan.policy.clone(), self.ledger.clone())
             .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))
     }
 
@@ -205,7 +207,6 @@ impl Keeper<'_> {
         let paddock = self.plan.programs.paddock.path.clone();
         let mut waiting: Vec<std::ffi::OsString> = vec![paddock.into(), "await".into()];
         waiting.extend(["--link".into(), self.plan.link.to_argument()]);
-        waiting.extend(["--patience".into(), self.plan.patience.as_secs().to_string().into()]);
         waiting.push("--".into());
         client.argv.splice(0..0, waiting);
         self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
@@ -282,6 +283,33 @@ impl Keeper<'_> {
         Ok(true)
     }
 
+    /// A layer that its nono did not isolate shares namespaces with the host.
+    /// Looked at while its warden can be looked into by everybody: later only
+    /// the owner of a user namespace around it may, and here there may be none.
+    fn check_namespaces(&self, layer: Layer) -> Result<(), Error> {
+        let tier = self.plan.tier;
+        if !tier.isolates_network() {
+            return Ok(());
+        }
+        let failed = |what: String| Error::SelfTest { layer, what };
+        let unreadable = |e: std::io::Error| failed(format!("its namespaces cannot be read: {e}"));
+        let warden = self.roster.warden(layer).ok_or_else(|| failed("it has no warden".into()))?;
+        let host = Namespaces::of(Pid::of_self()).map_err(unreadable)?;
+        let inside = Namespaces::of(warden.process.pid).map_err(unreadable)?;
+        let shared = [
+            ("network", true, inside.network == host.network),
+            ("ipc", true, inside.ipc == host.ipc),
+            ("mount", tier.has_veil(), inside.mount == host.mount),
+            ("pid", tier.has_veil(), inside.pid == host.pid),
+        ];
+        match shared.iter().find(|(_, must_differ, same)| *must_differ && *same) {
+            Some((kind, ..)) => Err(failed(format!(
+                "it is in the host's {kind} namespace; in the {tier} tier it must have its own"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The self-test of one layer.
     fn prove(
         &mut self,
@@ -289,6 +317,7 @@ impl Keeper<'_> {
         canaries: &Canaries,
         target: Option<Pid>,
     ) -> Result<(), Error> {
+        self.check_namespaces(layer)?;
         let attempts = canaries.for_layer(layer, target);
         self.tell(layer, &ToWarden::Prove { attempts: attempts.clone() }, &[])?;
         let deadline = Instant::now() + LAYER_LIMIT;
@@ -309,6 +338,11 @@ impl Keeper<'_> {
             let _ = self.sender.send(event);
         }
         let result = evaluate(layer, &attempts, &outcomes);
+        if result.is_ok()
+            && let Some(warden) = self.roster.warden(layer)
+        {
+            warden.has_proved_its_layer();
+        }
         self.ledger.add(
             "self-test",
             json!({ "layer": layer, "attempts": attempts.len(), "holds": result.is_ok() }),

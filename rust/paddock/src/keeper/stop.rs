@@ -110,7 +110,9 @@ pub(super) fn descendants(root: Pid) -> Vec<ProcessId> {
 }
 
 fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
-    let Some(warden) = entries.wardens.get(&Layer::Pen) else {
+    // One that has not proved its sandbox may be in none, and then every
+    // process of the user is within its reach.
+    let Some(warden) = entries.wardens.get(&Layer::Pen).filter(|warden| warden.is_proved()) else {
         return Vec::new();
     };
     let tasks = user_tasks(Path::new("/proc"), roster.uid).unwrap_or_default();
@@ -146,7 +148,15 @@ pub(super) fn reap_children() -> usize {
 
 /// Processes that a launch without a keeper has left: its recorded parts that
 /// live still, what descends from them, and what is in the pen's own network.
-pub(crate) fn members_left(record: &crate::state::Record) -> Vec<ProcessId> {
+///
+/// The number of a network namespace is given again as soon as it is free, so
+/// it counts only for what could be of this launch: restricted, not older than
+/// the launch, and below none of `other_keepers`, those of the launches that
+/// run now.
+pub(crate) fn members_left(
+    record: &crate::state::Record,
+    other_keepers: &[ProcessId],
+) -> Vec<ProcessId> {
     if !record.is_of_this_boot() {
         return Vec::new();
     }
@@ -167,10 +177,10 @@ pub(crate) fn members_left(record: &crate::state::Record) -> Vec<ProcessId> {
         }
     }
     let parts: HashSet<ProcessId> = record.parts.iter().map(|part| part.process).collect();
-    let is_part = |pid: Pid| all.get(&pid).is_some_and(|(id, _)| parts.contains(id));
-    let descends = |mut pid: Pid| {
+    let others: HashSet<ProcessId> = other_keepers.iter().copied().collect();
+    let descends = |mut pid: Pid, from: &HashSet<ProcessId>| {
         for _ in 0..all.len() {
-            if is_part(pid) {
+            if all.get(&pid).is_some_and(|(id, _)| from.contains(id)) {
                 return true;
             }
             match all.get(&pid).and_then(|(_, status)| status.parent) {
@@ -180,14 +190,23 @@ pub(crate) fn members_left(record: &crate::state::Record) -> Vec<ProcessId> {
         }
         false
     };
-    let in_network = |pid: Pid| {
-        record
-            .network_namespace
-            .is_some_and(|wanted| Namespaces::of(pid).is_ok_and(|found| found.network.0 == wanted))
+    // Whoever reads this is on the host: its network is never the pen's,
+    // whatever the record says.
+    let own = Namespaces::of(Pid::of_self()).ok();
+    let wanted =
+        record.network_namespace.filter(|wanted| own.is_some_and(|own| own.network.0 != *wanted));
+    let in_network = |pid: Pid, id: ProcessId, status: &Status| {
+        status.no_new_privs
+            && status.seccomp_mode == 2
+            && id.start >= record.keeper.start
+            && wanted.is_some_and(|wanted| Namespaces::of(pid).is_ok_and(|n| n.network.0 == wanted))
+            && !descends(pid, &others)
     };
     let mut left: Vec<ProcessId> = all
         .iter()
-        .filter(|(pid, _)| **pid != Pid::of_self() && (descends(**pid) || in_network(**pid)))
+        .filter(|(pid, (id, status))| {
+            **pid != Pid::of_self() && (descends(**pid, &parts) || in_network(**pid, *id, status))
+        })
         .map(|(_, (id, _))| *id)
         .collect();
     left.sort();

@@ -52,7 +52,23 @@ impl Keeper<'_> {
             }
             SIGCHLD => {
                 stop::reap_children();
-                Ok(())
+                self.outermost_lives()
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Without its nono a pen goes on, and so does all that is in it.
+    fn outermost_lives(&self) -> Result<(), Error> {
+        let entries = self.roster.entries();
+        let outermost = match (entries.veil.first(), entries.supervisors.get(&Layer::Pen)) {
+            (Some(veil), _) => Some((*veil, "veil")),
+            (None, Some(supervisor)) => Some((*supervisor, "pen's nono")),
+            (None, None) => None,
+        };
+        match outermost.map(|(process, name)| (PidFd::open_exact(process), name)) {
+            Some((Err(e), name)) if confine::proc::is_gone(&e) => {
+                Err(Error::Unconfined { what: format!("the {name} ended") })
             }
             _ => Ok(()),
         }

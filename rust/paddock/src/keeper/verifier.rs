@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use confine::evidence::ProgramCheck;
 use confine::proc::{
-    Namespaces, State, Status, TaskFiles, command_line, executable, is_gone, tasks_of, user_tasks,
+    Namespaces, State, Status, TaskFiles, command_line, executable, has_ended, is_gone, tasks_of,
+    user_tasks,
 };
 use confine::verdict::judge;
 use confine::witness::Testimony;
@@ -286,11 +287,6 @@ impl Verifier {
             Some(expectation) => judge(&evidence, expectation),
             None => Verdict::Unknown(vec![Reason::NoPlace]),
         };
-        // Between reading and judging a task may end; what ended is no threat
-        // and no evidence.
-        if !verdict.holds() && has_ended(&known.files, &mut self.buffer) {
-            return None;
-        }
         if depth == Depth::Everything
             && matches!(role, Role::Agent(_))
             && task.pid == process
@@ -302,6 +298,11 @@ impl Verifier {
             } else {
                 Verdict::Unconfined(vec![reason])
             };
+        }
+        // Between reading and judging a task may end; what ended is no threat
+        // and no evidence.
+        if !verdict.holds() && has_ended(task).unwrap_or(false) {
+            return None;
         }
         Some(TaskReport { task, process, role, verdict, name: evidence.status.name })
     }
@@ -382,13 +383,6 @@ fn has_unknown(inside: &[(Layer, Pid)], sightings: &[Sighting], entries: &Entrie
 /// The tasks seen, as the launch's own pid namespace numbers them.
 fn ids_inside(sightings: &[Sighting], entries: &Entries) -> HashSet<Pid> {
     sightings.iter().filter_map(|sighting| sighting.status.id_at(entries.depth())).collect()
-}
-
-fn has_ended(files: &TaskFiles, buffer: &mut Vec<u8>) -> bool {
-    match files.status(buffer) {
-        Ok(status) => status.state == State::Dead,
-        Err(e) => is_gone(&e),
-    }
 }
 
 /// A process's part, by its place: who it is, or else whose child.

@@ -5,6 +5,7 @@
 mod config;
 mod directories;
 mod environment;
+mod hosts;
 mod id;
 mod layers;
 mod plan;

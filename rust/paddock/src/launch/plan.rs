@@ -106,6 +106,8 @@ pub(crate) struct Plan {
     pub(crate) patience: std::time::Duration,
     pub(crate) hosts: Vec<String>,
     pub(crate) exceptions: BTreeMap<String, String>,
+    /// Both of these, checked: what the guard goes by.
+    pub(crate) policy: egress::Policy,
     pub(crate) server: AgentHalf,
     pub(crate) client: AgentHalf,
     /// The launch's password, random; in no argument and no record.
@@ -198,6 +200,7 @@ impl Plan {
         Ok(Self {
             id,
             patience: std::time::Duration::from_secs(agent.file.link.patience),
+            policy: super::hosts::policy(&hosts, &config.egress.exceptions)?,
             exceptions: config.egress.exceptions.clone(),
             on_violation: config.on_violation,
             agent,

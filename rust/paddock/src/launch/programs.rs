@@ -2,11 +2,14 @@
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use confine::proc::FileId;
+use confine::sys::{SpawnSetup, prepare_spawn};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Config, Directories};
 use crate::error::Error;
@@ -20,8 +23,8 @@ const NONO_INSTALL: &str =
 /// The first bubblewrap with every option that the veil uses.
 const BWRAP_OLDEST: [u64; 3] = [0, 8, 0];
 const BWRAP_OLDEST_TEXT: &str = "0.8.0";
-const BWRAP_INSTALL: &str =
-    "install the package bubblewrap (apt-get, dnf, pacman or apk install bubblewrap)";
+const BWRAP_INSTALL: &str = "install the package bubblewrap (as root: apt-get install bubblewrap, \
+    or dnf install, pacman -S, apk add); or choose a lesser tier: paddock run --tier isolated";
 /// A helper that does not answer its version by then hangs.
 const VERSION_LIMIT: Duration = Duration::from_secs(5);
 
@@ -198,15 +201,18 @@ fn with_version(
 
 /// `program --version`, with an empty environment and a deadline.
 fn ask_version(program: &Path) -> Result<String, String> {
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    command
         .arg("--version")
         .env_clear()
         .env("NONO_NO_UPDATE_CHECK", "1")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn()
-        .map_err(|e| format!("it does not start: {e}"))?;
+        // One that hangs may be a script that waits for another program.
+        .process_group(0);
+    prepare_spawn(&mut command, SpawnSetup { dies_with_parent: true, ..SpawnSetup::default() });
+    let mut child = command.spawn().map_err(|e| format!("it does not start: {e}"))?;
     let Some(stdout) = child.stdout.take() else {
         return Err("it has no output".into());
     };
@@ -218,7 +224,8 @@ fn ask_version(program: &Path) -> Result<String, String> {
             Ok(Some(_)) => break,
             Ok(None) if started.elapsed() < VERSION_LIMIT => std::thread::sleep(step),
             Ok(None) => {
-                let _ = child.kill();
+                // Not reaped yet, so its id is still its group's.
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 let _ = child.wait();
                 return Err(format!(
                     "it did not tell its version in {} s",

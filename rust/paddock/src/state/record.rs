@@ -125,7 +125,8 @@ impl Record {
         self.boot == boot_id()
     }
 
-    fn load(directory: &Path) -> Result<Self, Error> {
+    /// Reads the record of the launch whose state is in `directory`.
+    pub(crate) fn load(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("record.json");
         let unusable = |reason: String| Error::DirectoryUnusable { path: path.clone(), reason };
         let file = File::options()

@@ -9,17 +9,28 @@ use std::time::Duration;
 use confine::sys;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use crate::gate::{Attempt, AttemptKind, Observation, Outcome};
+use crate::gate::{Attempt, AttemptKind, Expected, Observation, Outcome};
 
 /// A connection that gets no answer at all is no answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
 /// Tries each and tells what happened; judges nothing.
-pub(crate) fn try_all(attempts: Vec<Attempt>) -> Vec<Outcome> {
+pub(crate) fn try_all(attempts: &[Attempt]) -> Vec<Outcome> {
     attempts
-        .into_iter()
-        .map(|attempt| Outcome { observed: observe(&attempt.kind), name: attempt.name })
+        .iter()
+        .map(|attempt| Outcome { observed: observe(&attempt.kind), name: attempt.name.clone() })
         .collect()
+}
+
+/// Whether all that had to be refused was. What that means for the launch the
+/// keeper decides; the warden needs it for what it does by itself.
+pub(super) fn nothing_got_through(attempts: &[Attempt], outcomes: &[Outcome]) -> bool {
+    let got_through = |(attempt, outcome): (&Attempt, &Outcome)| {
+        attempt.expected == Expected::Refused && outcome.observed == Observation::Worked
+    };
+    !attempts.is_empty()
+        && attempts.len() == outcomes.len()
+        && !attempts.iter().zip(outcomes).any(got_through)
 }
 
 /// What the kernel answers to one operation, wherever this is called.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use confine::pidfd::PidFd;
 use confine::proc::{TaskFiles, user_tasks};
 use confine::witness::{Testimony, testify};
-use confine::{Layer, Pid};
+use confine::Pid;
 use rustix::process::Signal;
 
 /// How long to go on; what is left then is left to the veil.
@@ -17,12 +17,10 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// says are in its domain, and its descendants. Two empty rounds in a row mean
 /// that nothing is left that could fork.
 ///
-/// The inner wardens leave it to the pen's: it stands above them and cannot be
-/// reached from below.
-pub(super) fn end_everything_below(layer: Layer) {
-    if layer != Layer::Pen {
-        return;
-    }
+/// The pen's warden is the one that counts: it stands above all others and
+/// cannot be reached from below. The inner ones do the same for their own
+/// sandbox, should it have died together with the keeper.
+pub(super) fn end_everything_below() {
     let deadline = Instant::now() + LIMIT;
     let mut empty_rounds = 0;
     while empty_rounds < 2 && Instant::now() < deadline {

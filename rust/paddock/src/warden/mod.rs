@@ -19,7 +19,9 @@ use anyhow::Context;
 use confine::{Layer, witness};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::PipeFlags;
-use rustix::process::{DumpableBehavior, set_child_subreaper, set_dumpable_behavior};
+use rustix::process::{
+    DumpableBehavior, set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal,
+};
 use signal_hook::consts::{
     SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
 };
@@ -36,17 +38,24 @@ pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
     })?;
     let channel = Channel::new(socket);
     channel.send(&ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, &[])?;
-    match serve(&channel) {
+    let mut sandbox_held = false;
+    match serve(&channel, &mut sandbox_held) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(error) => {
-            // No agent outlives its keeper.
-            last_will::end_everything_below(layer);
+            // No agent outlives its keeper. But outside a sandbox the kernel
+            // tells every process of the user to be within reach: who has not
+            // seen that it is inside one has nothing below it, and ends nobody.
+            if sandbox_held {
+                last_will::end_everything_below();
+            }
             Err(error)
         }
     }
 }
 
-fn serve(channel: &Channel) -> anyhow::Result<u8> {
+/// Does what the keeper asks. `sandbox_held` becomes true once this process has
+/// tried for itself that what is outside its sandbox is out of its reach.
+fn serve(channel: &Channel, sandbox_held: &mut bool) -> anyhow::Result<u8> {
     let mut child_signals = child_signals()?;
     let mut children = Children::default();
     loop {
@@ -70,7 +79,8 @@ fn serve(channel: &Channel) -> anyhow::Result<u8> {
                 // In this order: nono's mediation looks into the memory of who
                 // connects, and what it cannot look into it refuses, whatever
                 // the policy says; that would prove nothing.
-                let outcomes = attempts::try_all(attempts);
+                let outcomes = attempts::try_all(&attempts);
+                *sandbox_held = attempts::nothing_got_through(&attempts, &outcomes);
                 harden()?;
                 channel.send(&ToKeeper::Proof { outcomes }, &[])?;
             }
@@ -88,12 +98,15 @@ fn serve(channel: &Channel) -> anyhow::Result<u8> {
     }
 }
 
-/// Others may no longer look into this process (`PR_SET_DUMPABLE`), and what is
-/// orphaned below it becomes its child (`PR_SET_CHILD_SUBREAPER`, both
-/// `prctl(2)`).
+/// Others may no longer look into this process (`PR_SET_DUMPABLE`), what is
+/// orphaned below it becomes its child (`PR_SET_CHILD_SUBREAPER`), and it
+/// outlives its nono (`PR_SET_PDEATHSIG`, all `prctl(2)`).
 fn harden() -> anyhow::Result<()> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).context("PR_SET_DUMPABLE")?;
     set_child_subreaper(Some(rustix::process::getpid())).context("PR_SET_CHILD_SUBREAPER")?;
+    // nono has its child killed when it dies itself, and the pen's nono dies
+    // with the keeper: the last will would never be carried out.
+    set_parent_process_death_signal(None).context("PR_SET_PDEATHSIG")?;
     Ok(())
 }
 

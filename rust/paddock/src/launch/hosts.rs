@@ -1,0 +1,28 @@
+//! The names that a launch may reach.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use egress::Policy;
+
+use crate::error::Error;
+
+/// Checks the names that a launch may reach.
+///
+/// # Errors
+/// The first that is not a name, or not an address.
+pub(super) fn policy(
+    hosts: &[String],
+    exceptions: &BTreeMap<String, String>,
+) -> Result<Policy, Error> {
+    let exceptions = exceptions
+        .iter()
+        .map(|(name, address)| {
+            let address: IpAddr = address.parse().map_err(|_| Error::Hosts {
+                reason: format!("{address:?}, the exception for {name:?}, is no address"),
+            })?;
+            Ok((name.as_str(), address))
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
+}
