@@ -189,9 +189,20 @@ impl Host {
         });
         match found.flatten() {
             Some(record) => launch.id = record["launch"].as_str().unwrap_or_default().to_owned(),
-            None => panic!("the launch did not come up: {:?}", launch.end()),
+            None => panic!(
+                "the launch did not come up: {:?}\n{:#?}",
+                launch.end(),
+                self.records().get(before..)
+            ),
         }
         launch
+    }
+
+    /// `paddock verify --json` of one launch: exit status and report.
+    pub fn verify(&self, id: &str) -> (Option<i32>, Value) {
+        let finished = self.run(&["verify", "--json", id]);
+        let value: Value = serde_json::from_str(&finished.stdout).unwrap_or_default();
+        (finished.code(), value["launches"][0].clone())
     }
 
     /// All records, oldest first.
@@ -294,9 +305,7 @@ impl Launch<'_> {
 
     /// `paddock verify --json` of this launch: exit status and report.
     pub fn verify(&self) -> (Option<i32>, Value) {
-        let finished = self.host.run(&["verify", "--json", &self.id]);
-        let value: Value = serde_json::from_str(&finished.stdout).unwrap_or_default();
-        (finished.code(), value["launches"][0].clone())
+        self.host.verify(&self.id)
     }
 
     /// The process that plays a part, as `verify` tells; waited for.
@@ -438,6 +447,16 @@ pub fn paddock() -> PathBuf {
         PathBuf::from,
     );
     path.canonicalize().expect("paddock is built; scripts/test.sh builds it")
+}
+
+/// The program that tries what a sandbox has to refuse.
+///
+/// # Panics
+/// When it has not been built.
+pub fn probe() -> PathBuf {
+    let path = paddock().with_file_name("paddock-probe");
+    assert!(path.is_file(), "paddock-probe is built; scripts/test.sh builds it");
+    path
 }
 
 /// The real nono.

@@ -2,6 +2,7 @@
 //! screen that can be read. It answers no queries; the programs that run here
 //! do without.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,9 +33,6 @@ impl Terminal {
         grantpt(&keyboard).expect("grantpt");
         unlockpt(&keyboard).expect("unlockpt");
         let line = ioctl_tiocgptpeer(&keyboard, flags).expect("the other end");
-        let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&line, size).expect("a size");
-
         let positive = |n: u16| n.try_into().expect("more than none");
         let screen = Parser::new(positive(ROWS), positive(COLUMNS), 0);
         let screen = Arc::new(Mutex::new(screen));
@@ -48,18 +46,38 @@ impl Terminal {
                 lock(&drawn).process(&bytes[..n]);
             }
         });
-        Self { keyboard, line, screen }
+        let terminal = Self { keyboard, line, screen };
+        terminal.resize(ROWS, COLUMNS);
+        terminal
     }
 
     /// `paddock` on `host`, ready to be given arguments: the first process of a
     /// session on this terminal.
     pub fn paddock(&self, host: &Host) -> Command {
+        self.program(host, paddock())
+    }
+
+    /// The same for another program.
+    pub fn program(&self, host: &Host, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(paddock());
+        command.arg("--ctty").arg(program);
         host.dress(&mut command);
         let line = || Stdio::from(self.line.try_clone().expect("a descriptor"));
         command.stdin(line()).stdout(line()).stderr(line());
         command
+    }
+
+    /// Gives the terminal another size, as a window manager would.
+    pub fn resize(&self, rows: u16, columns: u16) {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&self.line, size).expect("a size");
+    }
+
+    /// The device number, as `tty_nr` in `/proc/PID/stat` has it.
+    pub fn device(&self) -> u64 {
+        let device = rustix::fs::fstat(&self.line).expect("a device").st_rdev;
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        u64::from(minor & 0xff | major << 8 | (minor & !0xff) << 12)
     }
 
     /// Types `keys`.
@@ -79,6 +97,13 @@ impl Terminal {
     pub fn wait_for(&self, words: &str) {
         let found = wait_for(LIMIT, || self.text().contains(words).then_some(()));
         assert!(found.is_some(), "no {words:?} on the screen:\n{}", self.text());
+    }
+
+    /// Waits until `prompt` is the last on the screen.
+    pub fn wait_for_prompt(&self, prompt: &str) {
+        let prompt = prompt.trim_end();
+        let found = wait_for(LIMIT, || self.text().trim_end().ends_with(prompt).then_some(()));
+        assert!(found.is_some(), "the screen does not end with {prompt:?}:\n{}", self.text());
     }
 
     /// What a shell would trip over, were it left so: the line's settings, and

@@ -343,12 +343,12 @@ fn codex_exec_is_confined_without_namespaces_too() {
     codex_exec_in("ported");
 }
 
-#[test]
-fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
+/// A person's whole session with the terminal UI in one tier.
+fn codex_terminal_ui_in(tier: &str) {
     let Some(codex) = Setup::two_calls() else { return };
     let terminal = Terminal::open();
     let modes = terminal.modes();
-    let mut command = codex.run(terminal.paddock(&codex.host), "sealed");
+    let mut command = codex.run(terminal.paddock(&codex.host), tier);
     command.arg("Run the tool.");
     let mut launch = codex.host.start_as_it_is(command);
 
@@ -374,6 +374,17 @@ fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
     codex.assert_tool_was_confined();
     codex.assert_ledger_is_clean();
     codex.assert_only_allowed_changes();
+}
+
+#[test]
+fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
+    codex_terminal_ui_in("sealed");
+}
+
+#[test]
+fn the_terminal_ui_of_codex_works_in_the_lesser_tiers() {
+    codex_terminal_ui_in("isolated");
+    codex_terminal_ui_in("ported");
 }
 
 #[test]

@@ -1,65 +1,146 @@
-//! Tries what it is told to, one operation after the other, and prints for each
+//! Tries what it is told to, one operation after the other, and says of each
 //! whether it worked. The tests run it inside a sandbox and, as the control,
-//! outside: what is refused inside must work outside.
+//! outside: what is refused inside has to work outside.
 //!
-//! `paddock-probe KIND:ARGUMENT...` prints `KIND:ARGUMENT: ok`, with what was
-//! found where there is something, or `KIND:ARGUMENT: no, ` and the error.
+//! `paddock-probe KIND:ARGUMENT...` prints a line for each: `KIND:ARGUMENT ok`,
+//! or `KIND:ARGUMENT no` and the error.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr as UnixAddress, UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, Timestamps, UTIME_NOW};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal, test_kill_process};
+use rustix::fs::XattrFlags;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use rustix::process::{Pid, PidfdFlags, Signal};
 
+/// For a connection that gets no answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
 fn main() {
     for attempt in std::env::args().skip(1) {
         let (kind, argument) = attempt.split_once(':').unwrap_or((&attempt, ""));
-        match attempt_once(kind, argument) {
-            Ok(found) => println!("{attempt}: ok{found}"),
-            Err(error) => println!("{attempt}: no, {error}"),
+        match try_once(kind, argument) {
+            Ok(()) => println!("{attempt} ok"),
+            Err(error) => println!("{attempt} no {error}"),
         }
     }
 }
 
-fn attempt_once(kind: &str, argument: &str) -> io::Result<String> {
+fn try_once(kind: &str, argument: &str) -> io::Result<()> {
     let path = Path::new(argument);
     match kind {
         "read" => std::fs::read(path).map(drop),
         "write" => OpenOptions::new().append(true).open(path).map(drop),
         "create" => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
         "list" => std::fs::read_dir(path).map(drop),
-        "link" => std::fs::read_link(path).map(drop),
-        "chmod" => chmod_to_itself(path),
-        "chown" => chown_to_oneself(path),
+        // What Landlock does not see; each sets what is there already.
+        "chmod" => {
+            let mode = std::fs::metadata(path)?.mode();
+            std::fs::set_permissions(path, Permissions::from_mode(mode))
+        }
+        "chown" => std::os::unix::fs::chown(path, None, Some(std::fs::metadata(path)?.gid())),
         "utime" => touch(path),
-        "xattr" => set_attribute(path),
+        "xattr" => Ok(rustix::fs::setxattr(path, "user.paddock-probe", b"1", XattrFlags::empty())?),
         "stream" => UnixStream::connect(path).map(drop),
-        "datagram" => UnixDatagram::unbound()?.send_to(b"probe", path).map(drop),
         "seqpacket" => connect_seqpacket(path),
-        "abstract" => connect_abstract(argument),
+        "datagram" => UnixDatagram::unbound()?.send_to(b"probe", path).map(drop),
+        "abstract" => {
+            UnixStream::connect_addr(&UnixAddress::from_abstract_name(argument)?).map(drop)
+        }
         "bind" => UnixListener::bind(path).and_then(|_| std::fs::remove_file(path)),
         "tcp" => TcpStream::connect_timeout(&address(argument)?, LIMIT).map(drop),
         "udp" => send_udp(address(argument)?),
-        "signal" => Ok(test_kill_process(process(argument)?)?),
+        "proxy" => through_proxy(argument),
+        "signal" => Ok(rustix::process::test_kill_process(process(argument)?)?),
         "pidfd" => signal_by_pidfd(process(argument)?),
-        "namespace" => Ok(rustix::thread::unshare_unsafe_free()?),
-        "proxy" => return through_proxy(argument),
-        _ => Err(io::Error::other("no such kind")),
+        "terminal" => OpenOptions::new().read(true).write(true).open("/dev/tty").map(drop),
+        "run" => run(argument),
+        _ => Err(io::Error::other("no such kind of attempt")),
     }
-    .map(|()| String::new())
+}
+
+/// As a shell would: `open` need not be allowed for it.
+fn touch(path: &Path) -> io::Result<()> {
+    let time = std::fs::metadata(path)?.modified()?.duration_since(SystemTime::UNIX_EPOCH);
+    let time = time.map_err(io::Error::other)?;
+    let time = rustix::fs::Timespec {
+        tv_sec: i64::try_from(time.as_secs()).map_err(io::Error::other)?,
+        tv_nsec: time.subsec_nanos().into(),
+    };
+    let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+    Ok(rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty())?)
+}
+
+fn connect_seqpacket(path: &Path) -> io::Result<()> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok(rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?)
 }
 
 fn address(text: &str) -> io::Result<SocketAddr> {
     text.parse().map_err(io::Error::other)
+}
+
+fn send_udp(to: SocketAddr) -> io::Result<()> {
+    let from = if to.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    UdpSocket::bind(from)?.send_to(b"probe", to).map(drop)
+}
+
+/// Has the proxy of the environment make a tunnel to `host:port`, and fetches
+/// something through it.
+fn through_proxy(target: &str) -> io::Result<()> {
+    let missing = || io::Error::other("no proxy is named in HTTPS_PROXY");
+    let proxy = std::env::var("HTTPS_PROXY").map_err(|_| missing())?;
+    let (user, proxy) = proxy
+        .strip_prefix("http://")
+        .and_then(|rest| rest.trim_end_matches('/').rsplit_once('@'))
+        .ok_or_else(missing)?;
+    let mut stream = TcpStream::connect_timeout(&address(proxy)?, LIMIT)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    let authorization = base64(user.as_bytes());
+    write!(
+        stream,
+        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\
+         Proxy-Authorization: Basic {authorization}\r\n\r\n"
+    )?;
+    let mut answer = BufReader::new(stream);
+    expect_success(&mut answer)?;
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        answer.read_line(&mut line)?;
+    }
+    write!(answer.get_mut(), "GET / HTTP/1.0\r\n\r\n")?;
+    expect_success(&mut answer)
+}
+
+fn expect_success(answer: &mut impl BufRead) -> io::Result<()> {
+    let mut status = String::new();
+    answer.read_line(&mut status)?;
+    match status.split(' ').nth(1) {
+        Some("200") => Ok(()),
+        _ => Err(io::Error::other(status.trim_end().to_owned())),
+    }
+}
+
+/// RFC 4648, section 4.
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let value = (0..3).fold(0, |v, n| v << 8 | u32::from(*chunk.get(n).unwrap_or(&0)));
+        for n in 0..4 {
+            let at = (value >> (18 - 6 * n)) as usize & 63;
+            text.push(if n <= chunk.len() { char::from(ALPHABET[at]) } else { '=' });
+        }
+    }
+    text
 }
 
 fn process(text: &str) -> io::Result<Pid> {
@@ -67,7 +148,16 @@ fn process(text: &str) -> io::Result<Pid> {
     Pid::from_raw(number).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-fn chmod_to_itself(path: &Path) -> io::Result<()> {
-    let mode = std::fs::metadata(path)?.permissions().mode();
-    std::fs::set_permissions(path, Permissions::from_mode(mode))
+/// A signal that changes nothing where it arrives: the process runs.
+fn signal_by_pidfd(process: Pid) -> io::Result<()> {
+    let process = rustix::process::pidfd_open(process, PidfdFlags::empty())?;
+    Ok(rustix::process::pidfd_send_signal(process, Signal::CONT)?)
+}
+
+/// Runs a shell command to its end.
+fn run(command: &str) -> io::Result<()> {
+    let output = Command::new("/bin/sh").args(["-c", command]).output()?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    let error = error.trim_end().replace('\n', "; ");
+    output.status.success().then_some(()).ok_or_else(|| io::Error::other(error))
 }

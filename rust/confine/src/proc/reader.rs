@@ -100,6 +100,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_task_that_ends_while_it_is_read_is_gone_and_never_malformed() {
+        let mut buffer = Vec::new();
+        for _ in 0..1000 {
+            let mut child = std::process::Command::new("true").spawn().unwrap();
+            let pid = Pid::new(child.id().cast_signed()).unwrap();
+            let files = TaskFiles::open(pid, pid).unwrap();
+            let reaper = std::thread::spawn(move || child.wait());
+            let error = loop {
+                if let Err(error) = files.status(&mut buffer) {
+                    break error;
+                }
+            };
+            assert!(super::super::is_gone(&error), "{error}");
+            reaper.join().unwrap().unwrap();
+        }
+    }
+
+    #[test]
     fn children_are_found_and_a_dead_task_is_gone() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();

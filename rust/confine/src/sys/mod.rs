@@ -23,6 +23,9 @@ const SO_PEERPIDFD: libc::c_int = 77;
 /// a socket network namespace", Linux 4.10).
 const SIOCGSKNS: libc::c_ulong = 0x894c;
 
+/// `NS_GET_USERNS` from `linux/nsfs.h` (`ioctl_nsfs(2)`, Linux 4.9).
+const NS_GET_USERNS: libc::c_ulong = 0xb701;
+
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -81,6 +84,22 @@ pub fn socket_net_namespace(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // a new descriptor or an error.
     let fd =
         check(libc::c_long::from(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _, 0) }))?;
+    #[allow(clippy::cast_possible_truncation)] // a descriptor is a c_int
+    // SAFETY: the descriptor is new and owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// The user namespace that owns `namespace`, both as `nsfs` descriptors: who may
+/// enter the one is decided in the other.
+///
+/// # Errors
+/// `EPERM` when it is not the caller's or below the caller's.
+pub fn owner_of_namespace(namespace: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // SAFETY: NS_GET_USERNS takes no argument and returns a new descriptor or
+    // an error.
+    let fd = check(libc::c_long::from(unsafe {
+        libc::ioctl(namespace.as_raw_fd(), NS_GET_USERNS as _, 0)
+    }))?;
     #[allow(clippy::cast_possible_truncation)] // a descriptor is a c_int
     // SAFETY: the descriptor is new and owned by nobody else.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })

@@ -24,7 +24,16 @@ pub struct SpawnSetup {
     /// The lowest descriptor of a range to close, besides what
     /// close-on-exec closes already.
     pub close_from: Option<u32>,
+    /// Make room for many descriptors now. A program with threads that needs a
+    /// larger table waits for an RCU grace period, 5 to 15 ms each time
+    /// (`expand_files` in `fs/file.c`); a table that was enlarged while there
+    /// was one thread is kept through `exec`.
+    pub roomy: bool,
 }
+
+/// The table then has room for this descriptor. nono opens one for each path
+/// that it grants.
+const ROOM: i32 = 1023;
 
 /// Arranges for `command`'s child to apply `setup` before `exec`.
 pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
@@ -75,6 +84,10 @@ pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
             {
                 return Err(io::Error::last_os_error());
             }
+        }
+        if setup.roomy {
+            // Closed again at once; where the limit is lower nothing is gained.
+            let _ = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), ROOM);
         }
         Ok(())
     };

@@ -132,3 +132,12 @@ fn the_default_allows_nothing() {
     let host = Host::parse("example.com").unwrap();
     assert!(Policy::default().route(&host, 443).is_err());
 }
+
+#[test]
+fn the_hosts_of_a_policy_are_told_without_ports_and_once() {
+    let entries =
+        ["b.test:8080", "A.test.", "b.test", "*.c.test:1", "10.9.8.7:80", "[2001:db8::1]:2"];
+    let policy = policy(&entries, &[]).unwrap();
+    let wanted = ["*.c.test", "10.9.8.7", "2001:db8::1", "a.test", "b.test"];
+    assert_eq!(policy.hosts(), wanted.map(str::to_owned).into());
+}

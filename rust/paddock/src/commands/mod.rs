@@ -37,6 +37,20 @@ fn living_keepers(directories: &Directories) -> Vec<confine::ProcessId> {
     launches.iter().filter(|launch| launch.is_kept).map(|launch| launch.record.keeper).collect()
 }
 
+/// Whether the launch's keeper was stopped, by Ctrl-Z or SIGSTOP: it hears
+/// nothing then.
+fn is_suspended(launch: &Stored) -> bool {
+    use confine::proc::{State, TaskFiles};
+    let keeper = launch.record.keeper;
+    launch.is_kept
+        && TaskFiles::open(keeper.pid, keeper.pid).is_ok_and(|files| {
+            files.id() == keeper
+                && files
+                    .status(&mut Vec::new())
+                    .is_ok_and(|s| matches!(s.state, State::Stopped | State::TracedStop))
+        })
+}
+
 /// It runs, or its keeper went without ending it.
 fn is_open(launch: &Stored) -> bool {
     launch.is_kept || launch.record.phase != crate::state::Phase::Ended

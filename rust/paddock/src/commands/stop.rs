@@ -1,10 +1,11 @@
 //! `paddock stop`.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{chosen, living_keepers};
+use super::{chosen, is_suspended, living_keepers};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, end_processes, members_left, remove_tree};
@@ -47,22 +48,10 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
 }
 
 fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
-    if launch.is_kept {
-        let socket = launch.record.launch_directory.join("control.sock");
-        ask_keeper(&socket, Request::Stop)?;
-    }
-    let deadline = Instant::now() + LIMIT;
-    let lock = loop {
-        if let Some(lock) = KeeperLock::take(&launch.directory)? {
-            break lock;
-        }
-        if Instant::now() >= deadline {
-            return Err(std::io::Error::other("its keeper does not end"));
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
+    let lock = take_over(launch)?;
     // Nobody keeps it now but this process, which therefore may write. Its
     // keeper may have written how it ended, just now.
+    let deadline = Instant::now() + LIMIT;
     let record = Record::load(&launch.directory).map_err(std::io::Error::other)?;
     let members = || members_left(&record, &living_keepers(directories));
     let mut left = members();
@@ -75,6 +64,32 @@ fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
         tidy(launch, record, &lock)?;
     }
     Ok(left.len())
+}
+
+/// Has the keeper end the launch and itself. One that is stopped, does not
+/// answer or does not come to an end is ended: what is left then is dealt with
+/// as after any keeper that was killed.
+fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
+    let socket = launch.record.launch_directory.join("control.sock");
+    let may_wait = !launch.is_kept
+        || !is_suspended(launch) && ask_keeper(&socket, Request::Stop).is_ok();
+    if may_wait && let Some(lock) = wait_for_lock(&launch.directory)? {
+        return Ok(lock);
+    }
+    end_processes(&[launch.record.keeper]);
+    wait_for_lock(&launch.directory)?
+        .ok_or_else(|| std::io::Error::other("its keeper does not end"))
+}
+
+fn wait_for_lock(directory: &Path) -> std::io::Result<Option<KeeperLock>> {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        let lock = KeeperLock::take(directory)?;
+        if lock.is_some() || Instant::now() >= deadline {
+            return Ok(lock);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// What a keeper that was killed could not do.

@@ -3,7 +3,7 @@
 use confine::ProcessId;
 use serde_json::{Value, json};
 
-use super::{chosen, living_keepers, state_name};
+use super::{chosen, is_suspended, living_keepers, state_name};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, members_left};
@@ -37,9 +37,16 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
 
 fn ask(launch: &Stored) -> (u8, Value) {
     let socket = launch.record.launch_directory.join("control.sock");
-    let mut value = ask_keeper(&socket, Request::Verify).unwrap_or_else(
-        |e| json!({ "ok": false, "error": format!("the keeper does not answer: {e}") }),
-    );
+    let failed = |error: String| json!({ "ok": false, "error": error });
+    let mut value = if is_suspended(launch) {
+        let keeper = launch.record.keeper.pid;
+        failed(format!(
+            "the keeper is stopped and watches nothing; fg or kill -CONT {keeper} continues it"
+        ))
+    } else {
+        ask_keeper(&socket, Request::Verify)
+            .unwrap_or_else(|e| failed(format!("the keeper does not answer: {e}")))
+    };
     let code = match (value["ok"].as_bool(), value["holds"].as_bool()) {
         (Some(true), Some(true)) => 0,
         (Some(true), _) => status::UNCONFINED,

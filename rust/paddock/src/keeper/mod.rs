@@ -187,9 +187,10 @@ impl Keeper<'_> {
             }
             (
                 Layer::Pen,
-                ToKeeper::Ended { label: ChildLabel::Server | ChildLabel::Client, status },
+                ToKeeper::Ended { label: label @ (ChildLabel::Server | ChildLabel::Client), status },
             ) => {
-                let what = format!("a supervisor in the pen ended (status {})", status.code());
+                let layer = if label == ChildLabel::Client { Layer::Client } else { Layer::Server };
+                let what = format!("nono of the {layer} sandbox ended (status {})", status.code());
                 Err(Error::Unconfined { what })
             }
             (Layer::Server, ToKeeper::Ended { label: ChildLabel::Agent, status }) => {

@@ -23,6 +23,9 @@ pub(super) fn allow_many_descriptors() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
+    // Room for the first of them while there is only one thread: enlarging the
+    // table later holds up a pass (see `SpawnSetup::roomy`).
+    let _ = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 1023);
 }
 
 /// Starts a layer in a session of its own: whatever is below it has no
@@ -51,6 +54,7 @@ pub(super) fn start_layer(
             new_session: true,
             dies_with_parent: true,
             default_signals: true,
+            roomy: true,
             ..SpawnSetup::default()
         },
     );

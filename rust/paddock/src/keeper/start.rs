@@ -126,6 +126,7 @@ impl Keeper<'_> {
     pub(super) fn admit_inner(&mut self, canaries: &Canaries) -> Result<(), Error> {
         let mut started: Vec<(ChildLabel, Pid)> = Vec::new();
         let mut knocks: Vec<Knock> = Vec::new();
+        let mut refusals: Vec<(Layer, String)> = Vec::new();
         let mut to_prove = vec![Layer::Server, Layer::Client];
         let pen = self.roster.warden(Layer::Pen).map(|warden| warden.process);
         let pen = pen.ok_or_else(|| self.layer_failed("pen", "its warden is gone"))?;
@@ -138,7 +139,7 @@ impl Keeper<'_> {
                     message: ToKeeper::Started { label, pid },
                     ..
                 } => started.push((label, pid)),
-                other => self.handle_at_start(other)?,
+                other => self.handle_at_start(other).map_err(|e| explained(e, &refusals))?,
             }
             let target = id_of(&started, ChildLabel::Canary);
             let ready = knocks.iter().position(|knock| {
@@ -152,10 +153,13 @@ impl Keeper<'_> {
                 continue;
             };
             // One that is not the warden leaves the place to the one that is.
-            if self.try_admit(knock, Place::BelowChildAs { parent: pen, as_inside })? {
-                self.prove(layer, canaries, target)?;
-                to_prove.retain(|l| *l != layer);
+            if let Some(why) = self.try_admit(knock, Place::BelowChildAs { parent: pen, as_inside })?
+            {
+                refusals.push((layer, why));
+                continue;
             }
+            self.prove(layer, canaries, target)?;
+            to_prove.retain(|l| *l != layer);
         }
         let kill = rustix::process::Signal::KILL.as_raw();
         self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])?;
@@ -252,21 +256,23 @@ impl Keeper<'_> {
     /// Admits the caller, or fails the start.
     fn admit(&mut self, knock: Knock, place: Place) -> Result<(), Error> {
         let layer = knock.layer;
-        if self.try_admit(knock, place)? {
-            return Ok(());
+        match self.try_admit(knock, place)? {
+            None => Ok(()),
+            Some(why) => {
+                let what = refused(&why) + &self.log.tail();
+                Err(Error::SelfTest { layer, what })
+            }
         }
-        let what =
-            format!("its warden at the gate is not the one that was started{}", self.log.tail());
-        Err(Error::SelfTest { layer, what })
     }
 
-    fn try_admit(&mut self, knock: Knock, place: Place) -> Result<bool, Error> {
+    /// Admits the caller, or tells why not.
+    fn try_admit(&mut self, knock: Knock, place: Place) -> Result<Option<String>, Error> {
         let layer = knock.layer;
         let supervisor = match identify(&knock, place, &self.roster) {
             Ok(supervisor) => supervisor,
             Err(why) => {
                 self.send_away(&knock, &why);
-                return Ok(false);
+                return Ok(Some(why));
             }
         };
         let Knock { process, channel, admit, .. } = knock;
@@ -280,7 +286,7 @@ impl Keeper<'_> {
         admit
             .send(Some(warden))
             .map_err(|_| self.layer_failed(&layer.to_string(), "the gate is gone"))?;
-        Ok(true)
+        Ok(None)
     }
 
     /// A layer that its nono did not isolate shares namespaces with the host.
@@ -439,6 +445,21 @@ impl Keeper<'_> {
         parts.sort_by_key(|part| part.process.pid);
         self.record.parts = parts;
         self.record.store(&self.lock)
+    }
+}
+
+fn refused(why: &str) -> String {
+    format!("its warden was refused at the gate: {why}")
+}
+
+/// A layer whose warden was refused ends, but that is not why.
+fn explained(error: Error, refusals: &[(Layer, String)]) -> Error {
+    let Error::LayerStart { layer: name, .. } = &error else {
+        return error;
+    };
+    match refusals.iter().find(|(layer, _)| layer.to_string() == *name) {
+        Some((layer, why)) => Error::SelfTest { layer: *layer, what: refused(why) },
+        None => error,
     }
 }
 

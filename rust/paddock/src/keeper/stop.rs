@@ -34,6 +34,10 @@ pub(super) fn end_launch(roster: &Roster) -> usize {
         let _ = process.signal(Signal::KILL);
         let _ = process.wait_ended(VEIL_LIMIT);
     }
+    // A stopped witness is of no use, and nothing of the agent's hears this.
+    if let Some(warden) = entries.wardens.get(&Layer::Pen) {
+        let _ = PidFd::open_exact(warden.process).and_then(|p| p.signal(Signal::CONT));
+    }
     let witness: HashSet<ProcessId> = entries
         .wardens
         .get(&Layer::Pen)

@@ -15,9 +15,10 @@ use super::Event;
 
 /// Leaves what a full-screen program may have left on: mouse reports, focus
 /// reports, bracketed paste, keyboard protocols, the alternate screen, a hidden
-/// cursor, colours.
+/// cursor, colours. Leaving the alternate screen moves the cursor to where it
+/// was last saved, also where there is none to leave: so it is saved first.
 const RESET: &[u8] = b"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\
-    \x1b[<u\x1b[>4;0m\x1b[?1049l\x1b[?25h\x1b[0m";
+    \x1b[<u\x1b[>4;0m\x1b7\x1b[?1049l\x1b[?25h\x1b[0m";
 
 /// The terminal's settings at the start, where there is one.
 pub(super) struct Terminal {

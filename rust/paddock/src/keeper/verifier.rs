@@ -126,7 +126,7 @@ impl Verifier {
         let mut sightings = self.walk(&entries, round)?;
         let mut hidden_unclear = Vec::new();
         if depth == Depth::Everything {
-            let inside = everything_inside(&entries, self.roster.uid);
+            let inside = everything_inside(&entries, self.roster.uid, &stopped(&sightings));
             if has_unknown(&inside, &sightings, &entries) {
                 // Born since the walk, or outside the tree: walking again tells.
                 sightings = self.walk(&entries, round)?;
@@ -402,6 +402,19 @@ fn role_of(id: ProcessId, parent: Option<Role>, entries: &Entries) -> Role {
     }
 }
 
+/// Layers whose warden is stopped. It will not answer, and to wait for that
+/// would only put off saying so.
+fn stopped(sightings: &[Sighting]) -> Vec<Layer> {
+    sightings
+        .iter()
+        .filter(|s| matches!(s.status.state, State::Stopped | State::TracedStop))
+        .filter_map(|s| match s.role {
+            Role::Warden(layer) => Some(layer),
+            _ => None,
+        })
+        .collect()
+}
+
 /// Puts the witness query to every warden about the tasks of its layer, all
 /// wardens at once.
 fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony> {
@@ -420,8 +433,9 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
         questions.entry(witness).or_default().push((sighting.status.task, as_inside));
     }
     let mut pending = Vec::new();
+    let stopped = stopped(sightings);
     for (layer, tasks) in &questions {
-        let Some(warden) = entries.wardens.get(layer) else {
+        let Some(warden) = entries.wardens.get(layer).filter(|_| !stopped.contains(layer)) else {
             continue;
         };
         for chunk in tasks.chunks(MOST_IN_QUERY) {
@@ -443,7 +457,7 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
 /// Every task of the user that a witness has in its domain, by the id
 /// that the launch knows it by. With a veil no member can be outside its pid namespace, so only that is
 /// looked at; without one, the whole host.
-fn everything_inside(entries: &Entries, uid: u32) -> Vec<(Layer, Pid)> {
+fn everything_inside(entries: &Entries, uid: u32, stopped: &[Layer]) -> Vec<(Layer, Pid)> {
     let root = match entries.init() {
         Some(init) => format!("/proc/{}/root/proc", init.pid),
         None => "/proc".to_owned(),
@@ -452,8 +466,12 @@ fn everything_inside(entries: &Entries, uid: u32) -> Vec<(Layer, Pid)> {
     let ask = |warden: &Arc<Warden>| -> Vec<_> {
         tasks.chunks(MOST_IN_QUERY).map(|c| (c.to_vec(), warden.ask(c.to_vec()))).collect()
     };
-    let pending: Vec<_> =
-        entries.wardens.values().map(|warden| (warden.layer, ask(warden))).collect();
+    let pending: Vec<_> = entries
+        .wardens
+        .values()
+        .filter(|warden| !stopped.contains(&warden.layer))
+        .map(|warden| (warden.layer, ask(warden)))
+        .collect();
     let deadline = Instant::now() + TESTIMONY_LIMIT;
     let mut inside = Vec::new();
     for (layer, chunks) in pending {

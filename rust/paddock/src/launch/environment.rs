@@ -80,7 +80,9 @@ pub(super) fn for_agent(home: &Path, temporary: &Path, program: &Path) -> Variab
 /// policy.
 pub(super) fn for_nono(state: &Path) -> Variables {
     let mut variables: Variables = from_caller(&["LANG", "TERM"]);
-    for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"] {
+    // The last one for a link that nono makes when it has a terminal: without
+    // it the link goes to /tmp, which is writable in no pen but the veil's.
+    for name in ["HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"] {
         variables.push((name.into(), state.into()));
     }
     // nono copies its own 50 MB into TMPDIR at each start, for a feature that

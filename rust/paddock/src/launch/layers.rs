@@ -177,10 +177,13 @@ impl Plan {
         }
         argv.words(&["--proxy-port", &self.ports.proxy.to_string()]);
         argv.words(&["--upstream-proxy", &format!("127.0.0.1:{}", self.ports.guard)]);
-        for host in &self.hosts {
+        // Without ports, which the guard decides about: nono takes `name:port`
+        // for a request to open the TLS connections to that name (0.81).
+        let hosts = self.policy.hosts();
+        for host in &hosts {
             argv.words(&["--allow-domain", host]);
         }
-        if self.hosts.is_empty() {
+        if hosts.is_empty() {
             // With no name at all nono would pass every name on to the guard,
             // which refuses them; with one that cannot exist it refuses too.
             argv.words(&["--allow-domain", "nothing.invalid"]);

@@ -122,6 +122,7 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
             default_signals: true,
             foreground: owns_terminal,
             close_from: Some(3),
+            roomy: matches!(program.label, ChildLabel::Server | ChildLabel::Client),
             ..SpawnSetup::default()
         },
     );

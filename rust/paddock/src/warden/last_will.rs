@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use confine::Pid;
 use confine::pidfd::PidFd;
 use confine::proc::{TaskFiles, user_tasks};
 use confine::witness::{Testimony, testify};
-use confine::Pid;
 use rustix::process::Signal;
 
 /// How long to go on; what is left then is left to the veil.

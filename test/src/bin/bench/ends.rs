@@ -71,9 +71,8 @@ pub(crate) fn measure_stop() -> anyhow::Result<Vec<Row>> {
     let host = Host::new();
     let (mut taken, mut survivors) = (Vec::new(), Vec::new());
     for _ in 0..STOPS {
-        let many = format!(
-            "i=0; while [ $i -lt {PROCESSES} ]; do sleep 900 & i=$((i+1)); done; wait"
-        );
+        let many =
+            format!("i=0; while [ $i -lt {PROCESSES} ]; do sleep 900 & i=$((i+1)); done; wait");
         let launch = host.start(host.standin_command(&[&many]));
         wait_for(Duration::from_secs(60), || {
             let tasks = launch.verify().1["tasks"].as_array().map_or(0, Vec::len);

@@ -82,9 +82,7 @@ pub(crate) fn print(rows: &[Row]) {
         let shown = |value: f64| format!("{value:.2}");
         let (limit, verdict) = match row.limit {
             None => (String::new(), ""),
-            Some((_, limit)) => {
-                (shown(limit), if row.is_missed() { "MISSED" } else { "ok" })
-            }
+            Some((_, limit)) => (shown(limit), if row.is_missed() { "MISSED" } else { "ok" }),
         };
         println!(
             "{:width$}  {:>10} {:>10} {:>5}  {limit:>10} {:<5} {verdict}",

@@ -27,8 +27,7 @@ pub(crate) fn measure() -> anyhow::Result<Vec<Row>> {
     let paddock = paddock_test::host::paddock();
     let workspace = host.workspace();
     let (paddock, workspace) = (paddock.to_string_lossy(), workspace.to_string_lossy());
-    let mut layered =
-        Typist::start(&host, &[&paddock, "run", "echo", "--workspace", &workspace])?;
+    let mut layered = Typist::start(&host, &[&paddock, "run", "echo", "--workspace", &workspace])?;
     let (mut of_bare, mut of_layered) = (Vec::new(), Vec::new());
     for key in (b'a'..=b'z').cycle().take(KEYS) {
         of_bare.push(bare.press(key)?);
