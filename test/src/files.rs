@@ -1,6 +1,7 @@
 //! What is in a directory tree, and what became different in it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,7 @@ pub fn listing(root: &Path) -> Listing {
                 };
                 let (size, seconds, nanos) =
                     (metadata.size(), metadata.mtime(), metadata.mtime_nsec());
-                told.push_str(&format!(" {size} {seconds}.{nanos} {content:?}"));
+                let _ = write!(told, " {size} {seconds}.{nanos} {content:?}");
             }
             found.insert(path, told);
         }

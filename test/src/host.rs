@@ -12,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The longest that any one run may take before the test fails.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_mins(1);
 
 /// Every tier, strongest first.
 pub const TIERS: [&str; 3] = ["sealed", "isolated", "ported"];
@@ -188,7 +188,9 @@ impl Host {
             (running.is_some() || has_ended).then_some(running)
         });
         match found.flatten() {
-            Some(record) => launch.id = record["launch"].as_str().unwrap_or_default().to_owned(),
+            Some(record) => {
+                record["launch"].as_str().unwrap_or_default().clone_into(&mut launch.id);
+            }
             None => panic!(
                 "the launch did not come up: {:?}\n{:#?}",
                 launch.end(),

@@ -1,8 +1,12 @@
 //! The commands beside `run`, and what `run` prints for scripts.
 
-use std::path::Path;
+// What a helper needs and does not find fails the test that uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use paddock_test::host::{Finished, Host, Launch, finish, send};
+use std::path::Path;
+use std::process::Stdio;
+
+use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, send, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -456,6 +460,23 @@ fn a_signal_to_the_keeper_ends_everything() {
         assert_eq!(record["reason"], format!("stopped by {name}"));
         let stop = host.ledger().pop().unwrap();
         assert_eq!((&stop["event"], &stop["survivors"]), (&json!("stop"), &json!(0)));
+        host.assert_nothing_left();
+    }
+}
+
+#[test]
+fn ctrl_c_while_a_launch_starts_ends_it_before_the_agent() {
+    for tier in TIERS {
+        let host = Host::new();
+        let mut command = host.agent_command("standin", &["--tier", tier], &["touch ran"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let started = wait_for(LIMIT, || (!host.records().is_empty()).then_some(()));
+        assert!(started.is_some());
+        send(child.id().cast_signed(), Signal::INT);
+        let run = Finished::from(child.wait_with_output().unwrap());
+        assert_eq!(told(&run), (Some(130), "", "paddock: stopped by the keyboard\n"), "{tier}");
+        assert!(!host.workspace().join("ran").exists());
         host.assert_nothing_left();
     }
 }

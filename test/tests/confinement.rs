@@ -1,6 +1,9 @@
 //! What a tool of a confined agent cannot do, each beside its control: the same
 //! operation by the same program works outside.
 
+// What a helper needs and does not find fails the test that uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -9,8 +12,11 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, nono, probe, wait_for};
+use paddock_test::host::{
+    Finished, Host, LIMIT, Launch, TIERS, finish, nono, probe, send, wait_for,
+};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Signal;
 
 /// What became of each attempt, in order: `None` where it worked.
 type Outcomes = Vec<(String, Option<String>)>;
@@ -458,6 +464,52 @@ fn processes_outside_cannot_be_signalled_or_looked_into() {
         refused.extend(files.map(|file| format!("read:/proc/{of_client}/{file}")));
         let inside = confined.attempt(&refused);
         assert_refused(tier, &outside_outcomes, &inside);
+    }
+}
+
+#[test]
+fn a_signal_to_everything_stays_inside() {
+    for tier in TIERS {
+        let host = Host::new();
+        // Signals that end nobody who does not listen to them.
+        let script = "trap 'echo hit' URG; trap 'echo asked' WINCH; echo ready; \
+            while :; do sleep 0.02; done";
+        let mut child =
+            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let bystander = Bystander(child);
+        assert_eq!(told.next().as_deref(), Some("ready"));
+
+        let run =
+            host.standin_in(tier, &["trap 'echo hit inside' URG; sh -c 'kill -URG -1; :'; true"]);
+        assert_eq!(
+            (run.code(), run.stdout.as_str()),
+            (Some(0), "hit inside\n"),
+            "control: it is sent, {tier}: {}",
+            run.stderr
+        );
+        // What came before is told before.
+        send(bystander.pid(), Signal::WINCH);
+        assert_eq!(told.next().as_deref(), Some("asked"), "{tier}");
+        send(bystander.pid(), Signal::URG);
+        assert_eq!(told.next().as_deref(), Some("hit"), "control: it would be told");
+    }
+}
+
+/// A user namespace can be made, but nothing can be mapped into it, and nothing
+/// mounted.
+#[test]
+fn nobody_becomes_root_and_nothing_is_mounted() {
+    let attempts = [
+        "run:unshare --user --map-root-user true".to_owned(),
+        "run:unshare --user --map-root-user --net true".to_owned(),
+        "run:unshare --user --mount true".to_owned(),
+    ];
+    let host = Host::new();
+    let outside = outside(&host, &attempts);
+    for tier in TIERS {
+        let host = Host::new();
+        assert_refused(tier, &outside, &Confined::start(&host, tier).attempt(&attempts));
     }
 }
 

@@ -1,6 +1,9 @@
 //! What of its caller's environment reaches an agent and its layers, and who
 //! can see the launch's password.
 
+// What a helper needs and does not find fails the test that uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,8 @@
 //! A launch in a person's terminal: keys, signals, sizes, and what is given back.
 
+// What a helper needs and does not find fails the test that uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -96,7 +99,10 @@ fn ctrl_c_cancels_the_tool_and_not_the_launch() {
         assert!(started.elapsed() < Duration::from_secs(30));
     }
     // With nothing to cancel it is the line being typed that goes.
-    terminal.send("echo never\x03");
+    terminal.wait_for_prompt("standin>");
+    terminal.send("echo never");
+    terminal.wait_for_prompt("standin> echo never");
+    terminal.send("\x03");
     ask(&terminal, "echo clean", "clean");
     assert!(!terminal.text().contains("\nnever"), "{}", terminal.text());
     assert_eq!(launch.verify().0, Some(0));
@@ -145,9 +151,11 @@ fn a_shell_as_client_has_job_control() {
     terminal.wait_for("Stopped");
     terminal.send("echo still $((20+2))\r");
     terminal.wait_for("still 22");
-    terminal.send("kill %1; exit 3\r");
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    println!("{}", terminal.text());
+    terminal.send("fg\r");
+    terminal.wait_for("\nsleep 300");
+    terminal.send("\x03");
+    terminal.wait_for_prompt("^C\n$");
+    terminal.send("exit 3\r");
     assert_eq!(launch.end().code(), Some(3), "{}", terminal.text());
 }
 

@@ -34,6 +34,10 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 /// in `stat`, a new line, a terminal sequence, bytes that are no text.
 const HOSTILE: &[u8] = b"x) S 1 1\n\x1b[2J\xff";
 
+/// What cannot be looked into belongs to root in `/proc`.
+const TARRY: &str = "while [ \"$(stat -c %u /proc/$PPID/status)\" = \"$(id -u)\" ]; do sleep 0.01; done; \
+                     exec \"$@\"";
+
 /// A test that forgot one of these ends it in the end.
 const LONGEST: Duration = Duration::from_secs(120);
 
@@ -69,7 +73,11 @@ fn stand_in(fault: &str, arguments: &[OsString]) -> io::Result<ExitCode> {
             restrict(options)?;
             status_of(run(command)?)
         }
+        // The pen is right; what is in it runs as anything else in the pen.
+        "inner" if !is_of_pen(command) => status_of(run(command)?),
+        "inner" => Err(become_real(options, command)?),
         // A pen that is right, until its supervisor starts something else.
+        "late" if !is_of_pen(command) => Err(become_real(options, command)?),
         "late" => late(options, command),
         _ => Err(io::Error::other("no such fault")),
     }
@@ -117,22 +125,33 @@ fn restrict(options: &[OsString]) -> io::Result<()> {
     rules.restrict_self().map(drop).map_err(io::Error::other)
 }
 
-/// In the workspace the test has put the real nono, and asks for the fault.
+fn is_of_pen(command: &[OsString]) -> bool {
+    command.windows(2).any(|pair| pair[0] == "warden" && pair[1] == "pen")
+}
+
+/// The workspace, in which the test has put the real nono.
+fn workspace(options: &[OsString]) -> io::Result<PathBuf> {
+    let named = options.windows(2).find(|pair| pair[0] == "--workdir");
+    named.map(|pair| PathBuf::from(&pair[1])).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+/// The real nono instead, and in its sandbox the command once nobody can look
+/// into that nono any more: until then it shows that it is another program.
+fn become_real(options: &[OsString], command: &[OsString]) -> io::Result<io::Error> {
+    let mut real = Command::new(workspace(options)?.join("real-nono"));
+    real.args(options).args(["--", "/bin/sh", "-c", TARRY, "sh"]).args(command);
+    Ok(real.exec())
+}
+
+/// Supervises a pen, and once the file `be-late` is in the workspace starts a
+/// process that is not in it.
 fn late(options: &[OsString], command: &[OsString]) -> io::Result<ExitCode> {
-    let workspace = options
-        .windows(2)
-        .find(|pair| pair[0] == "--workdir")
-        .map(|pair| PathBuf::from(&pair[1]))
-        .ok_or(io::ErrorKind::InvalidInput)?;
-    let real = workspace.join("real-nono");
-    let is_pen = command.windows(2).any(|pair| pair[0] == "warden" && pair[1] == "pen");
-    if !is_pen {
-        return Err(Command::new(real).args(options).arg("--").args(command).exec());
-    }
+    let workspace = workspace(options)?;
     // `wrap` makes the same sandbox and stays out of the process tree, so that
     // this is the supervisor.
     let options = options.iter().skip(1).filter(|o| *o != "--no-audit" && *o != "--no-rollback");
-    let mut pen = Command::new(real).arg("wrap").args(options).arg("--").args(command).spawn()?;
+    let mut pen = Command::new(workspace.join("real-nono"));
+    let mut pen = pen.arg("wrap").args(options).arg("--").args(command).spawn()?;
     let asked = workspace.join("be-late");
     loop {
         if let Some(status) = pen.try_wait()? {
@@ -140,8 +159,7 @@ fn late(options: &[OsString], command: &[OsString]) -> io::Result<ExitCode> {
         }
         if asked.exists() {
             std::fs::remove_file(&asked)?;
-            let arguments = [OsStr::new("wait"), workspace.join("late").as_os_str()].map(OsString::from);
-            drop(myself().args(arguments).spawn()?);
+            myself().arg("wait").arg(workspace.join("late")).spawn()?;
         }
         std::thread::sleep(Duration::from_millis(1));
     }

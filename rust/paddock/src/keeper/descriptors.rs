@@ -13,12 +13,15 @@ use super::roster::Entries;
 
 /// Devices that hold nothing: null, zero, full, random, urandom; tty and ptmx.
 const HARMLESS: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2)];
+/// The handle may be on any thread (`pidfd_open(2)`, since Linux 6.9).
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(rustix::fs::OFlags::EXCL.bits());
 /// Pseudo-terminals (`Documentation/admin-guide/devices.txt`).
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
-/// The first descriptor of `process` that leads outside, as a reason.
-pub(super) fn check(process: Pid, entries: &Entries) -> Option<Reason> {
-    let held = match descriptors(process) {
+/// The first descriptor of a process that leads outside, as a reason. `task` is
+/// a living task of it.
+pub(super) fn check(task: Pid, entries: &Entries) -> Option<Reason> {
+    let held = match descriptors(task) {
         Ok(held) => held,
         // Undumpable processes show nothing where no user namespace lies
         // between; others that end meanwhile are gone.
@@ -28,7 +31,7 @@ pub(super) fn check(process: Pid, entries: &Entries) -> Option<Reason> {
             return veiled.then_some(Reason::DescriptorsUnreadable);
         }
     };
-    held.iter().find_map(|descriptor| leads_outside(process, descriptor, entries))
+    held.iter().find_map(|descriptor| leads_outside(task, descriptor, entries))
 }
 
 /// What the person's own standard descriptors are: the client has them.
@@ -40,7 +43,7 @@ fn was_handed_over(held: &Descriptor) -> bool {
     })
 }
 
-fn leads_outside(process: Pid, held: &Descriptor, entries: &Entries) -> Option<Reason> {
+fn leads_outside(task: Pid, held: &Descriptor, entries: &Entries) -> Option<Reason> {
     if held.kind == DescriptorKind::Other || was_handed_over(held) {
         return None;
     }
@@ -52,27 +55,26 @@ fn leads_outside(process: Pid, held: &Descriptor, entries: &Entries) -> Option<R
             let is_harmless = HARMLESS.contains(&device) || PSEUDO_TERMINALS.contains(&device.0);
             (!is_harmless).then(|| Reason::Holds(format!("the device {}", shown())))
         }
-        DescriptorKind::Directory => directory_outside(process, held, entries)
+        DescriptorKind::Directory => directory_outside(task, held, entries)
             .then(|| Reason::Holds(format!("the directory {}", shown()))),
-        DescriptorKind::Socket => socket_outside(process, held.number, entries)
+        DescriptorKind::Socket => socket_outside(task, held.number, entries)
             .then(|| Reason::Holds(format!("a socket of another network, {}", shown()))),
     }
 }
 
 /// With a veil a directory from outside is on a mount that the process's own
 /// mount table does not have (`proc_pid_mountinfo(5)`, first field).
-fn directory_outside(process: Pid, held: &Descriptor, entries: &Entries) -> bool {
+fn directory_outside(task: Pid, held: &Descriptor, entries: &Entries) -> bool {
     if entries.init().is_none() {
         return false;
     }
-    let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{}", held.number))
-    else {
+    let Ok(info) = std::fs::read_to_string(format!("/proc/{task}/fdinfo/{}", held.number)) else {
         return false;
     };
     let Some(mount) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")) else {
         return false;
     };
-    let Ok(mounts) = std::fs::read_to_string(format!("/proc/{process}/mountinfo")) else {
+    let Ok(mounts) = std::fs::read_to_string(format!("/proc/{task}/mountinfo")) else {
         return false;
     };
     let mount = mount.trim();
@@ -82,11 +84,11 @@ fn directory_outside(process: Pid, held: &Descriptor, entries: &Entries) -> bool
 /// A socket made in another network namespace than the pen's. The kernel tells
 /// its owner's namespace only to who owns that namespace: for the host's it
 /// refuses, which is an answer, too.
-fn socket_outside(process: Pid, number: i32, entries: &Entries) -> bool {
+fn socket_outside(task: Pid, number: i32, entries: &Entries) -> bool {
     let Some(expectation) = entries.expectation.as_ref().filter(|e| e.network_isolated) else {
         return false;
     };
-    let Ok(pidfd) = pidfd_open(process.into(), PidfdFlags::empty()) else {
+    let Ok(pidfd) = pidfd_open(task.into(), PIDFD_THREAD) else {
         return false;
     };
     let Ok(socket) = pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) else {

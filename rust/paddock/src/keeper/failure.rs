@@ -1,7 +1,5 @@
 //! Why a layer did not start, in words that say what to do.
 
-use std::time::Duration;
-
 use super::Keeper;
 use crate::error::Error;
 
@@ -14,8 +12,6 @@ impl Keeper<'_> {
             "client" => "client",
             _ => "inner",
         };
-        // What the layer wrote may be on its way still.
-        std::thread::sleep(Duration::from_millis(20));
         let log = self.log.tail();
         let tier = self.plan.tier;
         // The veil and an isolated pen are made of user namespaces.

@@ -93,8 +93,14 @@ struct Keeper<'a> {
 /// When it could not be started, or the agent was stopped.
 pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> Result<u8, Error> {
     refuse_other_children()?;
+    // From here on a signal is an event: what is made is also removed.
+    let (sender, events) = channel();
+    terminal::forward_signals(sender.clone()).map_err(|e| Error::DirectoryUnusable {
+        path: plan.paths.state.clone(),
+        reason: format!("no thread for signals: {e}"),
+    })?;
     let stage = stage::Stage::set(plan, directories)?;
-    let mut keeper = Keeper::open(plan, notices)?;
+    let mut keeper = Keeper::open(plan, notices, sender, events)?;
     let outcome = keeper.live();
     let survivors = keeper.stop();
     drop(stage);
@@ -187,7 +193,10 @@ impl Keeper<'_> {
             }
             (
                 Layer::Pen,
-                ToKeeper::Ended { label: label @ (ChildLabel::Server | ChildLabel::Client), status },
+                ToKeeper::Ended {
+                    label: label @ (ChildLabel::Server | ChildLabel::Client),
+                    status,
+                },
             ) => {
                 let layer = if label == ChildLabel::Client { Layer::Client } else { Layer::Server };
                 let what = format!("nono of the {layer} sandbox ended (status {})", status.code());
@@ -284,6 +293,7 @@ impl Keeper<'_> {
     fn stop(&mut self) -> usize {
         self.watch = None;
         let survivors = stop::end_launch(&self.roster);
+        self.log.settle();
         self.terminal.restore();
         survivors
     }
@@ -352,7 +362,12 @@ impl Keeper<'_> {
 
 impl<'a> Keeper<'a> {
     /// Becomes the keeper of the launch: takes the lock, writes the first record.
-    fn open(plan: &'a Plan, notices: Notices) -> Result<Self, Error> {
+    fn open(
+        plan: &'a Plan,
+        notices: Notices,
+        sender: Sender<Event>,
+        events: Receiver<Event>,
+    ) -> Result<Self, Error> {
         let unusable = |e: std::io::Error| Error::DirectoryUnusable {
             path: plan.paths.state.clone(),
             reason: e.to_string(),
@@ -380,10 +395,8 @@ impl<'a> Keeper<'a> {
             plan.programs.nono.file,
             plan.programs.bwrap.as_ref().map(|found| found.file),
         );
-        let (sender, events) = channel();
         spawn::become_subreaper().map_err(unusable)?;
         spawn::allow_many_descriptors();
-        terminal::forward_signals(sender.clone()).map_err(unusable)?;
         Ok(Self {
             plan,
             roster: Arc::new(roster),

@@ -153,7 +153,8 @@ impl Keeper<'_> {
                 continue;
             };
             // One that is not the warden leaves the place to the one that is.
-            if let Some(why) = self.try_admit(knock, Place::BelowChildAs { parent: pen, as_inside })?
+            if let Some(why) =
+                self.try_admit(knock, Place::BelowChildAs { parent: pen, as_inside })?
             {
                 refusals.push((layer, why));
                 continue;

@@ -105,6 +105,9 @@ struct KnownTask {
 /// One living task, read in this pass.
 struct Sighting {
     process: Pid,
+    /// The first living task of its process, which shows what the process holds
+    /// open: the leader may have ended, and shows nothing then.
+    is_first: bool,
     role: Role,
     status: Status,
     task: ProcessId,
@@ -206,7 +209,8 @@ impl Verifier {
             let role = role.unwrap_or(Role::Stray);
             pending.extend(children.into_iter().map(|child| (child, Some(role))));
             if status.state != State::Dead {
-                sightings.push(Sighting { process, role, status, task: id });
+                let is_first = sightings.last().is_none_or(|last| last.process != process);
+                sightings.push(Sighting { process, is_first, role, status, task: id });
             }
         }
         Ok(())
@@ -256,7 +260,7 @@ impl Verifier {
         entries: &Entries,
         depth: Depth,
     ) -> Option<TaskReport> {
-        let Sighting { process, role, status, task } = sighting;
+        let Sighting { process, is_first, role, status, task } = sighting;
         let known = self.known.get_mut(&task.pid)?;
         let dumpable = match (testimony, role) {
             (Some(Testimony::Inside), _) => true,
@@ -266,7 +270,9 @@ impl Verifier {
             },
         };
         if known.namespaces.is_none() || depth == Depth::Everything || status.capabilities != 0 {
-            known.namespaces = Namespaces::of(process).ok();
+            // The task's own: each may leave a namespace by itself, and those
+            // of a leader that has ended are gone.
+            known.namespaces = Namespaces::of(task.pid).ok();
             known.program = self.roster.check_program(process, role);
         }
         let tracer_is_inside = status.tracer.is_some_and(|tracer| {
@@ -289,9 +295,9 @@ impl Verifier {
         };
         if depth == Depth::Everything
             && matches!(role, Role::Agent(_))
-            && task.pid == process
+            && is_first
             && verdict.holds()
-            && let Some(reason) = descriptors::check(process, entries)
+            && let Some(reason) = descriptors::check(task.pid, entries)
         {
             verdict = if reason.is_ignorance() {
                 Verdict::Unknown(vec![reason])

@@ -65,14 +65,18 @@ impl Watch {
                 over,
             };
             let mut paused = false;
+            // While the launch is suspended everything in it is stopped, and
+            // would be taken for held: no pass then, whoever asks for one.
+            let mut waiting = Vec::new();
             let mut next = Instant::now() + INTERVAL;
             loop {
-                let left = if paused {
-                    Duration::from_hours(1)
+                let request = if paused {
+                    received.recv().map_err(|_| RecvTimeoutError::Disconnected)
                 } else {
-                    next.saturating_duration_since(Instant::now())
+                    received.recv_timeout(next.saturating_duration_since(Instant::now()))
                 };
-                match received.recv_timeout(left) {
+                match request {
+                    Ok(Request::Look(reply)) if paused => waiting.push(reply),
                     Ok(Request::Look(reply)) => {
                         let _ = reply.send(watcher.look(Depth::Everything));
                     }
@@ -83,6 +87,9 @@ impl Watch {
                     Ok(Request::Resume) => {
                         paused = false;
                         next = Instant::now();
+                        for reply in waiting.drain(..) {
+                            let _ = reply.send(watcher.look(Depth::Everything));
+                        }
                     }
                     Err(RecvTimeoutError::Timeout) => {
                         watcher.look_in_turn();

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use confine::Pid;
 use confine::sys::{SpawnSetup, prepare_spawn};
 use rustix::process::{Signal, WaitOptions, kill_process_group, wait};
-use rustix::termios::{isatty, tcgetsid};
+use rustix::termios::tcgetpgrp;
 
 use crate::gate::{ChildLabel, ChildStatus, Program, ToKeeper};
 
@@ -131,8 +131,10 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
     Ok(Running { pid, leads_group })
 }
 
-/// Whether standard input is this session's controlling terminal.
+/// Whether standard input is this session's controlling terminal: of no other
+/// does the kernel tell the foreground group (`TIOCGPGRP`, `ioctl_tty(2)`). The
+/// session itself cannot be asked for: behind the veil it may be led from
+/// outside, and has no id here.
 fn controls_its_terminal() -> bool {
-    let stdin = rustix::stdio::stdin();
-    isatty(stdin) && tcgetsid(stdin).ok() == rustix::process::getsid(None).ok()
+    tcgetpgrp(rustix::stdio::stdin()).is_ok()
 }
