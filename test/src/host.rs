@@ -420,6 +420,9 @@ fn collect(mut child: Child) -> Finished {
         let _ = child.wait();
         panic!("it took longer than {LIMIT:?}");
     };
+    // A process that it left behind may hold them open for as long as it likes.
+    let read = wait_for(LIMIT, || (stdout.is_finished() && stderr.is_finished()).then_some(()));
+    assert!(read.is_some(), "it ended ({status}), but something still has its output open");
     let stdout = stdout.join().unwrap_or_default();
     let stderr = stderr.join().unwrap_or_default();
     Output { status, stdout, stderr }.into()

@@ -53,8 +53,8 @@ struct Confined<'a> {
 impl<'a> Confined<'a> {
     fn start(host: &'a Host, tier: &str) -> Self {
         std::fs::copy(probe(), host.workspace().join("probe")).unwrap();
-        let wait = "touch ready; until [ -e attempts ]; do sleep 0.01; done; \
-            rm ready; xargs -d '\\n' ./probe <attempts";
+        let wait = "touch ready; until [ -e attempts ]; do sleep 0.01; done; rm ready; \
+            ./probe @attempts";
         let launch = host.start(host.agent_command("standin", &["--tier", tier], &[wait]));
         let ready = host.workspace().join("ready");
         wait_for(LIMIT, || ready.exists().then_some(())).expect("the tool runs");

@@ -315,7 +315,7 @@ fn a_shell_that_becomes_paddock_keeps_its_jobs() {
         let host = Host::new();
         let mut shell = Command::new("sh");
         host.dress(&mut shell);
-        let script = "sleep 600 & echo $! >job; exec \"$0\" \"$@\"";
+        let script = "sleep 600 >/dev/null 2>&1 & echo $! >job; exec \"$0\" \"$@\"";
         let run = host.agent_command("standin", &["--tier", tier], &["touch ran"]);
         shell.args(["-c", script]).arg(run.get_program()).args(run.get_args());
         let job = host.workspace().join("job");

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use paddock_test::files::{changes, listing};
@@ -275,6 +276,41 @@ fn two_launches_at_once_do_not_share_a_temporary_directory() {
         });
         assert_eq!((one.code(), one.stdout.as_str()), (Some(0), "one\n"), "{}", one.stderr);
         assert_eq!((two.code(), two.stdout.as_str()), (Some(0), "two\n"), "{}", two.stderr);
+        host.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_workspace_below_tmp_is_all_of_tmp_that_there_is() {
+    for tier in TIERS {
+        let host = Host::new();
+        let temporary = tempfile::Builder::new().prefix("pt-").tempdir_in("/tmp").unwrap();
+        let workspace = temporary.path().join("ws");
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(temporary.path().join("other"), "").unwrap();
+        let mut command = host.paddock();
+        command.current_dir(&workspace).args(["run", "--tier", tier, "--"]);
+        command.args(["-c", "touch made; cat ../other 2>/dev/null || echo hidden; pwd"]);
+        let run = finish(command);
+        assert_eq!(run.stdout, format!("hidden\n{}\n", workspace.display()), "{}", run.stderr);
+        assert!(workspace.join("made").exists(), "{tier}");
+        host.assert_nothing_left();
+    }
+}
+
+#[test]
+fn directories_may_be_behind_links() {
+    for tier in TIERS {
+        let mut host = Host::new();
+        let (home, runtime) = (host.home(), host.runtime());
+        let (home_link, runtime_link) = (home.with_file_name("hl"), home.with_file_name("rl"));
+        symlink(&home, &home_link).unwrap();
+        symlink(&runtime, &runtime_link).unwrap();
+        host.set("HOME", &home_link).set("XDG_RUNTIME_DIR", &runtime_link);
+        let run = host.standin_in(tier, &["touch \"$HOME/made\" && echo \"$HOME\""]);
+        let own = home_link.join(".local/share/paddock/homes/standin/server");
+        assert_eq!(run.stdout, format!("{}\n", own.display()), "{tier}: {}", run.stderr);
+        assert!(host.agent_home("standin", "server").join("made").exists());
         host.assert_nothing_left();
     }
 }

@@ -331,6 +331,34 @@ fn ctrl_c_reaches_an_agent_that_has_no_terminal_of_its_own() {
 }
 
 #[test]
+fn ctrl_z_suspends_a_launch_that_has_no_terminal_of_its_own() {
+    let host = Host::new();
+    let terminal = Terminal::open();
+    let Some(shell) = Shell::start(&host, &terminal) else { return };
+    let line =
+        run_line(&host, "-- -c 'touch running; until [ -e go ]; do sleep 0.05; done; exit 6'");
+    terminal.send(&line.replace('\r', " </dev/null >out 2>err\r"));
+    let running_tool = host.workspace().join("running");
+    wait_for(LIMIT, || running_tool.exists().then_some(())).expect("the tool runs");
+    let (id, keeper) = running(&host);
+    let everything = processes(&host.verify(&id).1);
+    terminal.send("\x1a");
+    terminal.wait_for("Stopped");
+    for pid in everything.iter().chain([&keeper]) {
+        // Some tools have ended meanwhile.
+        assert!(matches!(stat(*pid), None | Some(('T' | 'Z', _))), "process {pid}");
+    }
+    assert_eq!(stat(keeper).unwrap().0, 'T');
+    terminal.send("clear; fg; echo status $?\r");
+    let back = wait_for(LIMIT, || (host.verify(&id).0 == Some(0)).then_some(()));
+    assert!(back.is_some(), "{:#}", host.verify(&id).1);
+    std::fs::write(host.workspace().join("go"), "").unwrap();
+    terminal.wait_for("status 6");
+    shell.end(&terminal);
+    host.assert_nothing_left();
+}
+
+#[test]
 fn no_process_of_a_launch_has_the_persons_terminal() {
     for tier in TIERS {
         let host = Host::new();

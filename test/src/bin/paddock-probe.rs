@@ -3,7 +3,7 @@
 //! outside: what is refused inside has to work outside.
 //!
 //! `paddock-probe KIND:ARGUMENT...` prints a line for each: `KIND:ARGUMENT ok`,
-//! or `KIND:ARGUMENT no` and the error.
+//! or `KIND:ARGUMENT no` and the error. `@FILE` stands for the lines of a file.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -23,13 +23,21 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 const LIMIT: Duration = Duration::from_secs(5);
 
 fn main() {
-    for attempt in std::env::args().skip(1) {
+    let attempts = std::env::args().skip(1).flat_map(|argument| match argument.strip_prefix('@') {
+        Some(file) => read_lines(file),
+        None => vec![argument],
+    });
+    for attempt in attempts {
         let (kind, argument) = attempt.split_once(':').unwrap_or((&attempt, ""));
         match try_once(kind, argument) {
             Ok(()) => println!("{attempt} ok"),
             Err(error) => println!("{attempt} no {error}"),
         }
     }
+}
+
+fn read_lines(file: &str) -> Vec<String> {
+    std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
 fn try_once(kind: &str, argument: &str) -> io::Result<()> {

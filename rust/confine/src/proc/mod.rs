@@ -7,7 +7,7 @@ mod stat;
 mod status;
 mod tasks;
 
-pub use descriptors::{Descriptor, DescriptorKind, descriptors};
+pub use descriptors::{Descriptor, DescriptorKind, descriptor, descriptor_limit, descriptors};
 pub use namespaces::{Namespace, Namespaces};
 pub use reader::TaskFiles;
 pub use stat::{has_ended, start_time};

@@ -8,7 +8,7 @@ mod spawn;
 pub use attempt::{
     attempt_io_uring_setup, attempt_memory_read, attempt_pidfd_getfd, attempt_trace,
 };
-pub use spawn::{SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
+pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

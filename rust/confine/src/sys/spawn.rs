@@ -24,15 +24,28 @@ pub struct SpawnSetup {
     /// The lowest descriptor of a range to close, besides what
     /// close-on-exec closes already.
     pub close_from: Option<u32>,
-    /// Make room for many descriptors now. A program with threads that needs a
-    /// larger table waits for an RCU grace period, 5 to 15 ms each time
-    /// (`expand_files` in `fs/file.c`); a table that was enlarged while there
-    /// was one thread is kept through `exec`.
-    pub roomy: bool,
+    /// Make room for many descriptors now.
+    pub room: Room,
 }
 
-/// The table then has room for this descriptor. nono opens one for each path
-/// that it grants.
+/// Room in a descriptor table, made early. A program with threads whose table
+/// has to grow waits for an RCU grace period, 5 to 20 ms each time
+/// (`expand_files` in the kernel's `fs/file.c`); a table that has grown while
+/// there was one thread stays as it is through `exec`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Room {
+    /// As it comes.
+    #[default]
+    Usual,
+    /// For the program.
+    Own,
+    /// For the programs that it starts, too: a copy of the table is only as large
+    /// as what is open in it, so a duplicate of standard input stays open.
+    Inherited,
+}
+
+/// The table then has room up to this descriptor. nono opens one for each path
+/// that it grants, more than a hundred.
 const ROOM: i32 = 1023;
 
 /// Arranges for `command`'s child to apply `setup` before `exec`.
@@ -85,9 +98,13 @@ pub fn prepare_spawn(command: &mut Command, setup: SpawnSetup) {
                 return Err(io::Error::last_os_error());
             }
         }
-        if setup.roomy {
-            // Closed again at once; where the limit is lower nothing is gained.
-            let _ = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), ROOM);
+        // Where the limit is lower nothing is gained, and nothing is lost.
+        if setup.room != Room::Usual
+            && let Ok(last) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), ROOM)
+            && setup.room == Room::Inherited
+        {
+            rustix::io::fcntl_setfd(&last, rustix::io::FdFlags::empty())?;
+            std::mem::forget(last);
         }
         Ok(())
     };

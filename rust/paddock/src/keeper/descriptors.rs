@@ -3,7 +3,7 @@
 //! Nothing should: nono closes what it inherits, and the gate passes no
 //! descriptor to an agent. This is the check that it is so.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use confine::proc::{Descriptor, DescriptorKind, descriptors};
 use confine::{Pid, Reason, sys};
@@ -15,6 +15,8 @@ use super::roster::Entries;
 const HARMLESS: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2)];
 /// The handle may be on any thread (`pidfd_open(2)`, since Linux 6.9).
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(rustix::fs::OFlags::EXCL.bits());
+/// An opaque process with a larger table takes too long to look through.
+const MOST_COPIED: i32 = 65_536;
 /// Pseudo-terminals (`Documentation/admin-guide/devices.txt`).
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
@@ -23,15 +25,59 @@ const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 pub(super) fn check(task: Pid, entries: &Entries) -> Option<Reason> {
     let held = match descriptors(task) {
         Ok(held) => held,
-        // Undumpable processes show nothing where no user namespace lies
-        // between; others that end meanwhile are gone.
+        // What ends meanwhile is gone.
         Err(e) if confine::proc::is_gone(&e) => return None,
-        Err(_) => {
-            let veiled = entries.init().is_some();
-            return veiled.then_some(Reason::DescriptorsUnreadable);
-        }
+        Err(_) => return check_opaque(task, entries),
     };
-    held.iter().find_map(|descriptor| leads_outside(task, descriptor, entries))
+    held.iter().find_map(|descriptor| {
+        let place = Place { process: task, number: descriptor.number };
+        leads_outside(task, descriptor, place, entries)
+    })
+}
+
+/// A process that is not dumpable shows no list to anybody, and may well be
+/// honest: what keeps secrets makes itself so. Who stands above its user
+/// namespace can copy each of its descriptors and look at the copy.
+fn check_opaque(task: Pid, entries: &Entries) -> Option<Reason> {
+    match opaque_leads_outside(task, entries) {
+        Ok(reason) => reason,
+        Err(e) if confine::proc::is_gone(&e) => None,
+        // Without a user namespace between, nobody may.
+        Err(_) => isolates_network(entries).then_some(Reason::DescriptorsUnreadable),
+    }
+}
+
+fn opaque_leads_outside(task: Pid, entries: &Entries) -> std::io::Result<Option<Reason>> {
+    let pidfd = pidfd_open(task.into(), PIDFD_THREAD)?;
+    let limit = confine::proc::descriptor_limit(task)?;
+    if limit > MOST_COPIED {
+        return Ok(Some(Reason::DescriptorsUnreadable));
+    }
+    for number in 0..limit {
+        let copy = match pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) {
+            Ok(copy) => copy,
+            Err(rustix::io::Errno::BADF) => continue,
+            Err(e) => return Err(e.into()),
+        };
+        let place = Place { process: Pid::of_self(), number: copy.as_raw_fd() };
+        let descriptor = confine::proc::descriptor(place.process, place.number)?;
+        let reason = leads_outside(task, &descriptor, place, entries);
+        if reason.is_some() {
+            return Ok(reason);
+        }
+    }
+    Ok(None)
+}
+
+/// Where a descriptor can be looked at: in its process, or as a copy here.
+#[derive(Clone, Copy)]
+struct Place {
+    process: Pid,
+    number: i32,
+}
+
+fn isolates_network(entries: &Entries) -> bool {
+    entries.expectation.as_ref().is_some_and(|e| e.network_isolated)
 }
 
 /// What the person's own standard descriptors are: the client has them.
@@ -43,7 +89,7 @@ fn was_handed_over(held: &Descriptor) -> bool {
     })
 }
 
-fn leads_outside(task: Pid, held: &Descriptor, entries: &Entries) -> Option<Reason> {
+fn leads_outside(task: Pid, held: &Descriptor, place: Place, entries: &Entries) -> Option<Reason> {
     if held.kind == DescriptorKind::Other || was_handed_over(held) {
         return None;
     }
@@ -55,20 +101,21 @@ fn leads_outside(task: Pid, held: &Descriptor, entries: &Entries) -> Option<Reas
             let is_harmless = HARMLESS.contains(&device) || PSEUDO_TERMINALS.contains(&device.0);
             (!is_harmless).then(|| Reason::Holds(format!("the device {}", shown())))
         }
-        DescriptorKind::Directory => directory_outside(task, held, entries)
+        DescriptorKind::Directory => directory_outside(task, place, entries)
             .then(|| Reason::Holds(format!("the directory {}", shown()))),
-        DescriptorKind::Socket => socket_outside(task, held.number, entries)
+        DescriptorKind::Socket => socket_outside(place, entries)
             .then(|| Reason::Holds(format!("a socket of another network, {}", shown()))),
     }
 }
 
 /// With a veil a directory from outside is on a mount that the process's own
 /// mount table does not have (`proc_pid_mountinfo(5)`, first field).
-fn directory_outside(task: Pid, held: &Descriptor, entries: &Entries) -> bool {
+fn directory_outside(task: Pid, place: Place, entries: &Entries) -> bool {
     if entries.init().is_none() {
         return false;
     }
-    let Ok(info) = std::fs::read_to_string(format!("/proc/{task}/fdinfo/{}", held.number)) else {
+    let Place { process, number } = place;
+    let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")) else {
         return false;
     };
     let Some(mount) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")) else {
@@ -84,14 +131,14 @@ fn directory_outside(task: Pid, held: &Descriptor, entries: &Entries) -> bool {
 /// A socket made in another network namespace than the pen's. The kernel tells
 /// its owner's namespace only to who owns that namespace: for the host's it
 /// refuses, which is an answer, too.
-fn socket_outside(task: Pid, number: i32, entries: &Entries) -> bool {
+fn socket_outside(place: Place, entries: &Entries) -> bool {
     let Some(expectation) = entries.expectation.as_ref().filter(|e| e.network_isolated) else {
         return false;
     };
-    let Ok(pidfd) = pidfd_open(task.into(), PIDFD_THREAD) else {
+    let Ok(pidfd) = pidfd_open(place.process.into(), PIDFD_THREAD) else {
         return false;
     };
-    let Ok(socket) = pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) else {
+    let Ok(socket) = pidfd_getfd(&pidfd, place.number, PidfdGetfdFlags::empty()) else {
         return false;
     };
     match sys::socket_net_namespace(socket.as_fd()) {

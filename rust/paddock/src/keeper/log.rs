@@ -122,7 +122,7 @@ mod tests {
         let mut writer = File::from(log.descriptor().unwrap());
         for n in 0..500 {
             writeln!(writer, "line {n}\x1b").unwrap();
-            assert!(log.tail().ends_with(&format!("\n  | line {n}\\x1b")), "{}", log.tail());
+            assert!(log.tail().ends_with(&format!("\n  | line {n}\\u{{1b}}")), "{}", log.tail());
         }
         assert_eq!(log.tail().lines().count(), 1 + 8);
         assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 500);

@@ -122,16 +122,20 @@ fn refuse_other_children() -> Result<(), Error> {
 impl Keeper<'_> {
     /// The launch between its first directory and its end.
     fn live(&mut self) -> Result<u8, Error> {
-        let canaries = canaries::Canaries::plant(self.plan)?;
         gatehouse::open(&self.plan.paths.gate(), self.sender.clone()).map_err(|e| {
             Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
         })?;
+        let veil = self.start_outermost()?;
+        // While the layers start.
+        let canaries = canaries::Canaries::plant(self.plan)?;
         control::open(self)?;
-
-        self.start_outermost()?;
+        self.know_outermost(veil)?;
         self.admit_pen(&canaries)?;
-        let guard = self.start_guard()?;
+        // The warden does one after the other; what takes long is asked for
+        // before the short answer is waited for.
+        self.ask_for_guards_socket()?;
         self.start_inner()?;
+        let guard = self.start_guard()?;
         self.admit_inner(&canaries)?;
         self.start_watch()?;
         self.start_agent()?;

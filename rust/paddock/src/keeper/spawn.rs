@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use confine::sys::{SpawnSetup, prepare_spawn};
+use confine::sys::{Room, SpawnSetup, prepare_spawn};
 use confine::{Pid, ProcessId};
 use rustix::io::FdFlags;
 
@@ -24,7 +24,7 @@ pub(super) fn allow_many_descriptors() {
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
     // Room for the first of them while there is only one thread: enlarging the
-    // table later holds up a pass (see `SpawnSetup::roomy`).
+    // table later holds up a pass ([`Room`]).
     let _ = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 1023);
 }
 
@@ -54,7 +54,8 @@ pub(super) fn start_layer(
             new_session: true,
             dies_with_parent: true,
             default_signals: true,
-            roomy: true,
+            // Standard input is null; nono closes what it inherits.
+            room: Room::Inherited,
             ..SpawnSetup::default()
         },
     );
@@ -84,12 +85,21 @@ impl StatusPipe {
         self.writer.as_fd().as_raw_fd()
     }
 
+    /// The reading end alone, once bubblewrap has the other.
+    pub(super) fn into_reader(self) -> StatusReader {
+        StatusReader(self.reader)
+    }
+}
+
+/// Where bubblewrap tells of its child.
+pub(super) struct StatusReader(std::fs::File);
+
+impl StatusReader {
     /// The first process inside, as bubblewrap reports it (`--json-status-fd`,
     /// `bwrap(1)`).
     pub(super) fn first_process(self, limit: Duration) -> io::Result<Pid> {
-        drop(self.writer);
         let deadline = Instant::now() + limit;
-        let mut reader = self.reader;
+        let mut reader = self.0;
         let mut text = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

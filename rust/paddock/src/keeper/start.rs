@@ -23,9 +23,15 @@ use crate::state::{Part, Phase};
 /// Longer than a slow machine under load needs for one layer.
 const LAYER_LIMIT: Duration = Duration::from_secs(20);
 
+/// The outermost layer, started.
+pub(super) struct Outermost {
+    /// Where bubblewrap tells of the first process in the veil.
+    status: Option<spawn::StatusReader>,
+}
+
 impl Keeper<'_> {
     /// The veil and in it the pen's nono; without a veil the pen's nono alone.
-    pub(super) fn start_outermost(&mut self) -> Result<(), Error> {
+    pub(super) fn start_outermost(&mut self) -> Result<Outermost, Error> {
         let layer = if self.plan.tier.has_veil() { "veil" } else { "pen" };
         let failed = |keeper: &Self, e: std::io::Error| keeper.layer_failed(layer, &e.to_string());
         let status = if self.plan.tier.has_veil() {
@@ -42,18 +48,24 @@ impl Keeper<'_> {
             log,
         )
         .map_err(|e| failed(self, e))?;
-        match status {
-            Some(status) => {
-                self.roster.edit().veil = vec![started];
-                let first = status
-                    .first_process(LAYER_LIMIT)
-                    .map_err(|_| self.layer_failed(layer, "bubblewrap ended"))?;
-                let start = confine::proc::start_time(first).map_err(|e| failed(self, e))?;
-                self.roster.edit().veil.push(ProcessId { pid: first, start });
-            }
-            None => {
-                self.roster.edit().supervisors.insert(Layer::Pen, started);
-            }
+        let status = status.map(spawn::StatusPipe::into_reader);
+        if status.is_some() {
+            self.roster.edit().veil = vec![started];
+        } else {
+            self.roster.edit().supervisors.insert(Layer::Pen, started);
+        }
+        Ok(Outermost { status })
+    }
+
+    /// Learns who the first process in the veil is, and writes it down.
+    pub(super) fn know_outermost(&mut self, outermost: Outermost) -> Result<(), Error> {
+        if let Some(status) = outermost.status {
+            let first = status
+                .first_process(LAYER_LIMIT)
+                .map_err(|_| self.layer_failed("veil", "bubblewrap ended"))?;
+            let start = confine::proc::start_time(first)
+                .map_err(|e| self.layer_failed("veil", &e.to_string()))?;
+            self.roster.edit().veil.push(ProcessId { pid: first, start });
         }
         self.keep_record()
     }
@@ -74,9 +86,14 @@ impl Keeper<'_> {
         self.prove(Layer::Pen, canaries, target)
     }
 
-    /// The guard accepts on a socket in the pen's network.
+    /// The pen's warden is to make the socket on which the guard accepts.
+    pub(super) fn ask_for_guards_socket(&self) -> Result<(), Error> {
+        self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])
+    }
+
+    /// The guard accepts on a socket in the pen's network, which was asked for
+    /// before anything else that the pen's warden has to answer.
     pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
-        self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])?;
         let listener = loop {
             match self.wait_for_message("pen")? {
                 (Layer::Pen, ToKeeper::Listening, mut descriptors) => break descriptors.pop(),
@@ -97,13 +114,6 @@ impl Keeper<'_> {
 
     /// Both inner nonos, side by side, and a process for them to fail to reach.
     pub(super) fn start_inner(&mut self) -> Result<(), Error> {
-        let paddock = self.plan.programs.paddock.path.clone();
-        let canary = Program {
-            label: ChildLabel::Canary,
-            argv: vec![paddock.into(), "canary".into()],
-            ..self.program(Vec::new(), Vec::new())
-        };
-        self.tell(Layer::Pen, &ToWarden::Start(Box::new(canary)), &[])?;
         for (label, layer, argv) in [
             (ChildLabel::Server, "server", self.plan.server_argv()),
             (ChildLabel::Client, "client", self.plan.client_argv()),
@@ -119,7 +129,13 @@ impl Keeper<'_> {
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
             self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
         }
-        Ok(())
+        let paddock = self.plan.programs.paddock.path.clone();
+        let canary = Program {
+            label: ChildLabel::Canary,
+            argv: vec![paddock.into(), "canary".into()],
+            ..self.program(Vec::new(), Vec::new())
+        };
+        self.tell(Layer::Pen, &ToWarden::Start(Box::new(canary)), &[])
     }
 
     /// The inner wardens, in the order in which they come, prove their layers.

@@ -31,8 +31,8 @@ impl Keeper<'_> {
             // The terminal's own keys, while the client has no terminal of its
             // own to get them from.
             SIGINT | SIGQUIT | SIGUSR1 | SIGUSR2 => {
-                if self.watch.is_none() {
-                    // Nothing of the agent runs yet.
+                if self.client.is_none() {
+                    // Nobody is there yet whom it could be passed on to.
                     let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
                     return Err(Error::Stopped { by: "the keyboard".into(), status });
                 }

@@ -11,6 +11,7 @@ mod layers;
 mod plan;
 mod programs;
 mod tier;
+mod versions;
 mod workspace;
 
 pub(crate) use config::{Config, OnViolation};

@@ -11,6 +11,7 @@ use confine::proc::FileId;
 use confine::sys::{SpawnSetup, prepare_spawn};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::versions::{Stamp, Versions};
 use super::{Config, Directories};
 use crate::error::Error;
 
@@ -105,14 +106,16 @@ pub(crate) fn find_nono(config: &Config, directories: &Directories) -> Result<Fo
     let cached = directories.cache.join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
     let (path, source) =
         look("nono", config.programs.nono.as_deref(), "PADDOCK_NONO", Some(&cached), NONO_INSTALL)?;
-    with_version("nono", &path, source, NONO_OLDEST, NONO_OLDEST_TEXT, NONO_INSTALL)
+    let versions = Versions(&directories.state);
+    with_version("nono", &path, source, NONO_OLDEST, NONO_OLDEST_TEXT, NONO_INSTALL, &versions)
 }
 
 /// bubblewrap, in the order: configuration, `PADDOCK_BWRAP`, `PATH`.
-pub(crate) fn find_bwrap(config: &Config, _: &Directories) -> Result<Found, Error> {
+pub(crate) fn find_bwrap(config: &Config, directories: &Directories) -> Result<Found, Error> {
     let (path, source) =
         look("bwrap", config.programs.bwrap.as_deref(), "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
-    with_version("bwrap", &path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL)
+    let versions = Versions(&directories.state);
+    with_version("bwrap", &path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL, &versions)
 }
 
 /// A place that was named must have the program: looking on would run another
@@ -176,8 +179,15 @@ fn with_version(
     oldest: [u64; 3],
     needed: &'static str,
     install: &'static str,
+    versions: &Versions<'_>,
 ) -> Result<Found, Error> {
     let mut found = found(program, path, source)?;
+    let is_new_enough = |text: &String| parse_version(text).is_some_and(|(_, v)| v >= oldest);
+    found.version = versions.known(program, &found.path).filter(is_new_enough);
+    if found.version.is_some() {
+        return Ok(found);
+    }
+    let asked = Stamp::of(&found.path);
     let bad = |reason: String| Error::BadProgram { program, path: found.path.clone(), reason };
     let output = ask_version(&found.path).map_err(bad)?;
     let Some((text, version)) = parse_version(&output) else {
@@ -194,6 +204,10 @@ fn with_version(
             needed,
             install,
         });
+    }
+    // Only one that is new enough: others are asked again, and say so again.
+    if let Some(asked) = asked {
+        versions.keep(program, asked, &text);
     }
     found.version = Some(text);
     Ok(found)

@@ -217,7 +217,7 @@ mod tests {
             (root.path().to_owned(), "contains your home"),
             (PathBuf::from("/usr"), "directory of the system"),
             (PathBuf::from("/usr/lib"), "inside a directory of the system"),
-            (PathBuf::from("/tmp"), "directory of the system"),
+            (PathBuf::from("/var"), "directory of the system"),
             (home.join(".ssh"), ".ssh"),
             (home.join(".ssh/x"), ".ssh"),
             (home.join(".config/paddock/x"), "Paddock's own"),

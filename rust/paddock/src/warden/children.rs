@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use confine::Pid;
-use confine::sys::{SpawnSetup, prepare_spawn};
+use confine::sys::{Room, SpawnSetup, prepare_spawn};
 use rustix::process::{Signal, WaitOptions, kill_process_group, wait};
 use rustix::termios::tcgetpgrp;
 
@@ -116,13 +116,15 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
     if leads_group {
         command.process_group(0);
     }
+    let is_nono = matches!(program.label, ChildLabel::Server | ChildLabel::Client);
+    let room = if is_nono { Room::Own } else { Room::Usual };
     prepare_spawn(
         &mut command,
         SpawnSetup {
             default_signals: true,
             foreground: owns_terminal,
             close_from: Some(3),
-            roomy: matches!(program.label, ChildLabel::Server | ChildLabel::Client),
+            room,
             ..SpawnSetup::default()
         },
     );
