@@ -2,6 +2,9 @@
 //! sandbox, `codex exec --remote` and the terminal UI in the client sandbox. Its
 //! model is a script on this host's loopback, which only the guard reaches.
 
+// What a helper needs and does not find fails the test that uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::fmt::Write as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +53,8 @@ impl Setup {
         host.configure(&format!(
             "[egress]\nhosts = [\"model.test:{port}\", \"{PRIVATE}\"]\n\
              exceptions = {{ \"model.test\" = \"127.0.0.1\" }}\n\
-             [agents.codex]\nprogram = {program:?}\n"
+             [agents.codex]\nprogram = \"{}\"\n",
+            program.display()
         ));
 
         let common = "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n\
@@ -63,8 +67,8 @@ impl Setup {
              [model_providers.fake]\nname = \"Fake\"\nwire_api = \"responses\"\n\
              base_url = \"http://model.test:{port}/v1\"\n\
              stream_max_retries = 0\nrequest_max_retries = 0\n\
-             [projects.{:?}]\ntrust_level = \"trusted\"\n",
-            host.workspace()
+             [projects.\"{}\"]\ntrust_level = \"trusted\"\n",
+            host.workspace().display()
         );
         for (half, text) in [("server", server.as_str()), ("client", common)] {
             let directory = host.agent_home("codex", half).join(".codex");

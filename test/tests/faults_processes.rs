@@ -1,18 +1,23 @@
 //! Processes that are hard to keep track of, that pretend, or that merely have
 //! the number of one that is meant.
 
-use std::io::Read;
+// What a helper needs and does not find fails the test that uses it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::{IoSlice, Read};
+use std::mem::MaybeUninit;
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use paddock_test::faults::{Bystander, events, fault, parts, place};
 use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, paddock, send, wait_for};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -86,8 +91,10 @@ fn processes_that_are_hard_to_keep_track_of_are_seen_and_ended() {
         assert!(shown.stdout.contains("x) S 1 1\\n\\u{1b}[2J\\xff"), "{}", shown.stdout);
         let draws = |c: char| c.is_control() && c != '\n' || c == char::REPLACEMENT_CHARACTER;
         assert!(!shown.stdout.contains(draws), "{:?}", shown.stdout);
-        let lines = shown.stdout.lines().count();
-        assert_eq!(lines, report["tasks"].as_array().expect("tasks").len() + 1, "{}", shown.stdout);
+        // A line for the launch, and one for each task.
+        let (lines, counted) = (shown.stdout.lines().count(), ", {} tasks in ");
+        let counted = counted.replace("{}", &(lines - 1).to_string());
+        assert!(shown.stdout.contains(&counted), "{}", shown.stdout);
 
         assert_eq!(launch.terminate().code(), Some(143), "{tier}");
         for (pid, kind) in members.iter().zip(kinds) {
@@ -99,6 +106,56 @@ fn processes_that_are_hard_to_keep_track_of_are_seen_and_ended() {
         host.assert_nothing_left();
     }
     assert!(bystander.lives());
+}
+
+/// Hands `descriptor` to whoever holds what it is sent at `socket`.
+fn hand_in(socket: &Path, descriptor: BorrowedFd<'_>) {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    let descriptors = [descriptor];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    rustix::net::sendmsg(&stream, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)
+        .expect("it takes it");
+    stream.read_exact(&mut [0]).expect("it has it");
+}
+
+#[test]
+fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
+    for (tier, what) in [("sealed", "directory"), ("sealed", "socket"), ("isolated", "socket")] {
+        for opaque in ["", "opaque"] {
+            let host = Host::new();
+            let fault = place(&fault(), &host.workspace().join("fault"));
+            let launch = obedient(&host, tier);
+            let link = host.runtime().join("paddock").join(&launch.id).join("in/link");
+            let (socket, note) = (link.join("hold"), host.workspace().join("note"));
+            let command =
+                format!("{} hold {} {}", fault.display(), socket.display(), note.display());
+            tell_agent(&host, &format!("{command} {opaque} &"));
+            wait_until_exists(&note);
+
+            let case = format!("{tier}, {what}, {opaque}");
+            let harmless = std::fs::File::open("/dev/null").expect("a device");
+            hand_in(&socket, harmless.as_fd());
+            let (code, report) = launch.verify();
+            assert_eq!(code, Some(0), "control: {case}: {report:#}");
+            let holder = with_command(&report, "hold");
+            let pid = holder.first().and_then(|task| i32::try_from(task["pid"].as_i64()?).ok());
+            assert_eq!(is_dumpable(pid.expect("it")), opaque.is_empty(), "control: {case}");
+
+            let directory = std::fs::File::open(host.home()).expect("a directory");
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let (descriptor, reason) = match what {
+                "directory" => (directory.as_fd(), "holds open the directory "),
+                _ => (listener.as_fd(), "holds open a socket of another network"),
+            };
+            hand_in(&socket, descriptor);
+            let run = launch.end();
+            assert_eq!(run.code(), Some(126), "{case}: {}", run.stderr);
+            assert!(run.stderr.contains(reason), "{case}: {}", run.stderr);
+            host.assert_nothing_left();
+        }
+    }
 }
 
 /// Dead, though perhaps not reaped by the host's first process yet.
@@ -299,14 +356,37 @@ fn a_reused_number_of_a_network_does_not_make_another_launch_a_member() {
         let (code, report) = launch.verify();
         assert_eq!((code, &report["holds"]), (Some(0), &json!(true)), "{report:#}");
     }
-    // Control: what is in that network and below no keeper is found by it.
-    let (other, keeper) = (launch.id.clone(), launch.keeper());
-    let pen = parts(&host).into_iter().find(|(name, _)| name == "veil-init").expect("a veil").1;
-    send(pen, Signal::STOP);
-    drop(keeper);
+    let id = launch.id.clone();
     assert_eq!(launch.terminate().code(), Some(143));
-    assert!(record(&other)["networkNamespace"].is_null(), "an ended launch claims no network");
+    assert!(record(&id)["networkNamespace"].is_null(), "an ended launch claims no network");
     assert!(bystander.lives());
+}
+
+#[test]
+fn what_a_launch_left_in_its_network_is_found_by_that_alone() {
+    // The control for the test above.
+    let host = Host::new();
+    let mut command = host.agent_command("standin", &["--tier", "isolated"], &["sleep 600"]);
+    // No pipe to the test that what is left would hold open.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let launch = host.start_as_it_is(command);
+    let (id, keeper) = (launch.id.clone(), launch.keeper());
+    // Nobody is left who would see to the rest.
+    send(keeper, Signal::STOP);
+    for (name, pid) in parts(&host) {
+        if name.ends_with("-warden") {
+            send(pid, Signal::STOP);
+        }
+    }
+    send(keeper, Signal::KILL);
+    assert_eq!(launch.end().code(), None);
+    edit_record(&host, &id, |record| record["parts"] = json!([]));
+    let shown = host.run(&["verify", &id]);
+    assert_eq!(shown.code(), Some(126), "{}{}", shown.stdout, shown.stderr);
+    assert!(shown.stdout.contains("of its processes run unwatched"), "{}", shown.stdout);
+    let stopped = host.run(&["stop", &id]);
+    assert_eq!(stopped.code(), Some(0), "{}{}", stopped.stdout, stopped.stderr);
+    host.assert_nothing_left();
 }
 
 #[test]
@@ -429,5 +509,4 @@ fn a_client_that_is_pointed_at_a_foreign_server_does_not_reach_it() {
             });
         }
     });
-    let _ = Duration::ZERO;
 }

@@ -9,14 +9,18 @@
 //! - `hostile`: the same, under a name and with arguments that would draw;
 //! - `orphan`: the same, in a session of its own and orphaned at once;
 //! - `bare`: the same, without any environment;
+//! - `hold SOCKET NOTE [opaque]`: the same, and keeps every descriptor that it
+//!   is sent at SOCKET; as `opaque` nobody may look into it;
 //! - `intrude VEIL NOTE MARK...`: has one started in the pid namespace of the
 //!   process VEIL, and orphans it there, so that it ends up below it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
@@ -27,6 +31,7 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, Scope,
 };
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 use rustix::process::DumpableBehavior;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -39,7 +44,7 @@ const TARRY: &str = "while [ \"$(stat -c %u /proc/$PPID/status)\" = \"$(id -u)\"
                      exec \"$@\"";
 
 /// A test that forgot one of these ends it in the end.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_mins(2);
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -187,6 +192,14 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             wait(Path::new(note))
         }
+        (Some("hold"), [socket, note, rest @ ..]) => {
+            // First, since nono lets nobody bind whom it cannot look into.
+            let listener = UnixListener::bind(socket)?;
+            if rest.first().is_some_and(|word| word == "opaque") {
+                rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+            }
+            hold(&listener, Path::new(note))
+        }
         (Some("hostile"), [_, ..]) => {
             let mut command = Command::new("/proc/self/exe");
             command.arg0(OsStr::from_bytes(HOSTILE)).arg("hostile-wait").args(rest);
@@ -215,14 +228,38 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
     }
 }
 
-/// Tells that it is there, and when it began; both in one file.
+/// Answers with a byte for each message, so that the sender knows it is held.
+fn hold(listener: &UnixListener, note: &Path) -> io::Result<()> {
+    tell(note)?;
+    let mut held = Vec::new();
+    loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let (mut stream, _) = listener.accept()?;
+        let mut byte = [0];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        rustix::net::recvmsg(&stream, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                held.extend(descriptors);
+            }
+        }
+        stream.write_all(&byte)?;
+    }
+}
+
 fn wait(note: &Path) -> io::Result<()> {
+    tell(note)?;
+    std::thread::sleep(LONGEST);
+    Ok(())
+}
+
+/// Tells that it is there, and when it began; both in one file.
+fn tell(note: &Path) -> io::Result<()> {
     let temporary = note.with_extension("new");
     // Not `getpid`, which may number by another namespace than the reader's.
     std::fs::write(&temporary, std::fs::read_link("/proc/self")?.as_os_str().as_bytes())?;
-    std::fs::rename(temporary, note)?;
-    std::thread::sleep(LONGEST);
-    Ok(())
+    std::fs::rename(temporary, note)
 }
 
 fn intrude(veil: &OsStr, rest: &[OsString]) -> io::Result<()> {

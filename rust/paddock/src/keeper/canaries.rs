@@ -62,7 +62,7 @@ impl Canaries {
                 UnixDatagram::bind(&datagram)?,
                 listen_seqpacket(&seqpacket)?,
                 UnixListener::bind_addr(&name)?,
-                listen_on_other_port(&plan.ports)?,
+                listen_on_other_port(plan.ports)?,
             ))
         })()
         .map_err(|e| Error::DirectoryUnusable {
@@ -193,7 +193,7 @@ pub(super) fn evaluate(
 
 /// On a port of the host that is none of the launch's own, which in the ported
 /// tier are the host's, too, and nobody listens on yet.
-fn listen_on_other_port(own: &Ports) -> std::io::Result<TcpListener> {
+fn listen_on_other_port(own: Ports) -> std::io::Result<TcpListener> {
     // Those that were drawn in vain are held, so that they are not drawn again.
     let mut held = Vec::new();
     loop {
