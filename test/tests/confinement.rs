@@ -427,7 +427,7 @@ impl Drop for Bystander {
 }
 
 #[test]
-fn processes_outside_cannot_be_signalled_or_looked_into() {
+fn processes_outside_cannot_be_signalled_limited_or_looked_into() {
     for tier in TIERS {
         let host = Host::new();
         let bystander = Bystander::start("paddock-test-bystander");
@@ -455,7 +455,10 @@ fn processes_outside_cannot_be_signalled_or_looked_into() {
             on_host.extend([bystander.pid(), confined.launch.keeper()]);
         }
         let attempts = |pids: &[i32]| -> Vec<String> {
-            pids.iter().flat_map(|pid| [format!("signal:{pid}"), format!("pidfd:{pid}")]).collect()
+            // A limit on processor time ends a process, too, and Landlock does
+            // not see it.
+            let kinds = ["signal", "pidfd", "limit", "priority"];
+            pids.iter().flat_map(|pid| kinds.map(|kind| format!("{kind}:{pid}"))).collect()
         };
         let outside_outcomes = outside(&host, &attempts(&on_host));
         let mut refused = attempts(&pids);

@@ -67,10 +67,22 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
         "proxy" => through_proxy(argument),
         "signal" => Ok(rustix::process::test_kill_process(process(argument)?)?),
         "pidfd" => signal_by_pidfd(process(argument)?),
+        "limit" => change_limit(process(argument)?),
+        "priority" => {
+            let own = rustix::process::getpriority_process(None)?;
+            Ok(rustix::process::setpriority_process(Some(process(argument)?), own)?)
+        }
         "terminal" => OpenOptions::new().read(true).write(true).open("/dev/tty").map(drop),
         "run" => run(argument),
         _ => Err(io::Error::other("no such kind of attempt")),
     }
+}
+
+/// Lowers the limit on core files, which nobody here needs.
+fn change_limit(process: rustix::process::Pid) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+    let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum };
+    Ok(prlimit(Some(process), Resource::Core, none).map(drop)?)
 }
 
 /// As a shell would: `open` need not be allowed for it.

@@ -124,3 +124,15 @@ pub fn landlock_abi() -> io::Result<i32> {
     })?;
     Ok(i32::try_from(abi).unwrap_or(i32::MAX))
 }
+
+/// Numbers that a filter needs, of the architecture this is built for.
+pub mod numbers {
+    /// `prlimit64`.
+    pub const PRLIMIT: i64 = libc::SYS_prlimit64;
+    /// `setpriority`.
+    pub const SETPRIORITY: i64 = libc::SYS_setpriority;
+    /// `ioprio_set`.
+    pub const IOPRIO_SET: i64 = libc::SYS_ioprio_set;
+    /// "Operation not permitted".
+    pub const EPERM: u32 = libc::EPERM.cast_unsigned();
+}

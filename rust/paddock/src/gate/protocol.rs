@@ -145,6 +145,8 @@ pub(crate) enum AttemptKind {
     Signal(Pid),
     Trace(Pid),
     ReadMemory(Pid),
+    /// Lower its limit on core files, which it needs none of.
+    Limit(Pid),
 }
 
 /// What happened.

@@ -118,7 +118,7 @@ impl Canaries {
     pub(super) fn for_layer(&self, layer: Layer, target: Option<Pid>) -> Vec<Attempt> {
         use AttemptKind::{
             ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, IoUring,
-            OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, Trace,
+            Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, Trace,
         };
         let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
         let mut attempts = Vec::new();
@@ -152,6 +152,9 @@ impl Canaries {
             add("signal a process outside", Signal(target), refused);
             add("trace a process outside", Trace(target), refused);
             add("read the memory of a process outside", ReadMemory(target), refused);
+            if layer != Layer::Pen {
+                add("change a limit of a process outside", Limit(target), refused);
+            }
         }
         attempts
     }

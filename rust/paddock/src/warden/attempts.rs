@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use confine::sys;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
 use crate::gate::{Attempt, AttemptKind, Expected, Observation, Outcome};
 
@@ -65,6 +66,10 @@ fn try_once(kind: &AttemptKind) -> io::Result<()> {
         AttemptKind::IoUring => sys::attempt_io_uring_setup(),
         AttemptKind::Signal(pid) => Ok(rustix::process::test_kill_process((*pid).into())?),
         AttemptKind::Trace(pid) => sys::attempt_trace(*pid),
+        AttemptKind::Limit(pid) => {
+            let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum };
+            Ok(prlimit(Some((*pid).into()), Resource::Core, none).map(drop)?)
+        }
         AttemptKind::ReadMemory(pid) => match sys::attempt_memory_read(*pid, 4096) {
             // Nothing is mapped there, but the kernel let the read through.
             Err(e) if e.raw_os_error() == Some(rustix::io::Errno::FAULT.raw_os_error()) => Ok(()),

@@ -7,6 +7,7 @@
 mod attempts;
 mod children;
 mod last_will;
+mod others;
 
 use std::fs::File;
 use std::io::Read;
@@ -39,7 +40,7 @@ pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
     let channel = Channel::new(socket);
     channel.send(&ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, &[])?;
     let mut sandbox_held = false;
-    match serve(&channel, &mut sandbox_held) {
+    match serve(layer, &channel, &mut sandbox_held) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(error) => {
             // No agent outlives its keeper. But outside a sandbox the kernel
@@ -55,7 +56,7 @@ pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
 
 /// Does what the keeper asks. `sandbox_held` becomes true once this process has
 /// tried for itself that what is outside its sandbox is out of its reach.
-fn serve(channel: &Channel, sandbox_held: &mut bool) -> anyhow::Result<u8> {
+fn serve(layer: Layer, channel: &Channel, sandbox_held: &mut bool) -> anyhow::Result<u8> {
     let mut child_signals = child_signals()?;
     let mut children = Children::default();
     loop {
@@ -76,6 +77,9 @@ fn serve(channel: &Channel, sandbox_held: &mut bool) -> anyhow::Result<u8> {
         };
         match message {
             ToWarden::Prove { attempts } => {
+                if layer != Layer::Pen {
+                    others::leave_others_alone()?;
+                }
                 // In this order: nono's mediation looks into the memory of who
                 // connects, and what it cannot look into it refuses, whatever
                 // the policy says; that would prove nothing.

@@ -1,0 +1,46 @@
+//! What Landlock does not see: a process may change limits and priorities of
+//! every other process of its user. A limit on processor time ends a process
+//! as surely as a signal does.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use confine::sys::numbers;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+
+/// `PRIO_USER` and `IOPRIO_WHO_USER`: every process of the user.
+const PRIORITY_OF_USER: u64 = 2;
+const IO_PRIORITY_OF_USER: u64 = 3;
+
+/// From here on this process, and all that it starts, can change limits and
+/// priorities only of themselves (`prlimit(2)`, `setpriority(2)`,
+/// `ioprio_set(2)`): the filter is inherited and cannot be taken off
+/// (`seccomp(2)`).
+pub(super) fn leave_others_alone() -> anyhow::Result<()> {
+    let is = |argument, operator, value| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+    };
+    let is_given =
+        |argument| SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
+    // Reading another's limits is harmless.
+    let limits = vec![SeccompRule::new(vec![is(0, SeccompCmpOp::Ne, 0)?, is_given(2)?])?];
+    let priorities = |user| -> anyhow::Result<_> {
+        Ok(vec![
+            SeccompRule::new(vec![is(1, SeccompCmpOp::Ne, 0)?])?,
+            SeccompRule::new(vec![is(0, SeccompCmpOp::Eq, user)?])?,
+        ])
+    };
+    let rules = BTreeMap::from([
+        (numbers::PRLIMIT, limits),
+        (numbers::SETPRIORITY, priorities(PRIORITY_OF_USER)?),
+        (numbers::IOPRIO_SET, priorities(IO_PRIORITY_OF_USER)?),
+    ]);
+    let refused = SeccompAction::Errno(numbers::EPERM);
+    let target = std::env::consts::ARCH.try_into().context("no filter for this architecture")?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?;
+    let program = BpfProgram::try_from(filter)?;
+    seccompiler::apply_filter(&program).context("seccomp")
+}
