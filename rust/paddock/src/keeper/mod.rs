@@ -93,6 +93,7 @@ struct Keeper<'a> {
 /// When it could not be started, or the agent was stopped.
 pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> Result<u8, Error> {
     refuse_other_children()?;
+    spawn::allow_many_descriptors();
     // From here on a signal is an event: what is made is also removed.
     let (sender, events) = channel();
     terminal::forward_signals(sender.clone()).map_err(|e| Error::DirectoryUnusable {
@@ -400,7 +401,6 @@ impl<'a> Keeper<'a> {
             plan.programs.bwrap.as_ref().map(|found| found.file),
         );
         spawn::become_subreaper().map_err(unusable)?;
-        spawn::allow_many_descriptors();
         Ok(Self {
             plan,
             roster: Arc::new(roster),

@@ -63,22 +63,15 @@ impl Programs {
     ) -> Result<Self, Error> {
         // Each answers within milliseconds, but one after the other they are
         // a good part of what a launch takes.
+        let veil = || with_veil.then(|| find_bwrap(config, directories)).transpose();
         std::thread::scope(|scope| {
-            let bwrap =
-                scope.spawn(|| with_veil.then(|| find_bwrap(config, directories)).transpose());
+            let other = std::thread::Builder::new().spawn_scoped(scope, veil);
             let nono = find_nono(config, directories);
-            let bwrap = bwrap.join().unwrap_or_else(|_| unreachable_join());
+            // Where no thread is to be had, one after the other.
+            let bwrap = other.ok().and_then(|other| other.join().ok()).unwrap_or_else(veil);
             Ok(Self { paddock: find_self()?, nono: nono?, bwrap: bwrap? })
         })
     }
-}
-
-fn unreachable_join() -> Result<Option<Found>, Error> {
-    Err(Error::MissingProgram {
-        program: "bubblewrap",
-        looked: "its search ended early".into(),
-        install: BWRAP_INSTALL,
-    })
 }
 
 /// Paddock itself, as the kernel runs it.

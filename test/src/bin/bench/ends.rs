@@ -74,7 +74,7 @@ pub(crate) fn measure_stop() -> anyhow::Result<Vec<Row>> {
         let many =
             format!("i=0; while [ $i -lt {PROCESSES} ]; do sleep 900 & i=$((i+1)); done; wait");
         let launch = host.start(host.standin_command(&[&many]));
-        wait_for(Duration::from_secs(60), || {
+        wait_for(Duration::from_mins(1), || {
             let tasks = launch.verify().1["tasks"].as_array().map_or(0, Vec::len);
             (tasks > PROCESSES).then_some(())
         })

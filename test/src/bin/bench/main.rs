@@ -38,5 +38,5 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     anyhow::ensure!(!rows.is_empty(), "nothing is called {}", arguments.join(" or "));
     table::print(&rows);
-    Ok(ExitCode::from(u8::from(rows.iter().any(|row| row.is_missed()))))
+    Ok(ExitCode::from(u8::from(rows.iter().any(table::Row::is_missed))))
 }

@@ -54,7 +54,7 @@ fn start(host: &Host, tasks: usize) -> anyhow::Result<Launch<'_>> {
     };
     let settled = |launch: &Launch| {
         let mut before = 0;
-        wait_for(Duration::from_secs(60), || {
+        wait_for(Duration::from_mins(1), || {
             let now = count(&launch.verify().1);
             let has_settled = now == before && now > 0;
             before = now;

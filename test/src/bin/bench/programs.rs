@@ -99,8 +99,9 @@ pub(crate) fn add_agent(
     host.add_agent(
         name,
         &format!(
-            "name = {name:?}\ntitle = \"for measuring\"\n[program]\nnames = [{program:?}]\n\
+            "name = {name:?}\ntitle = \"for measuring\"\n[program]\nnames = [\"{}\"]\n\
              [link]\nkind = \"unix\"\n[server]\nargv = [{server}]\n[client]\nargv = [{client}]\n",
+            program.display(),
         ),
     );
     Ok(())
