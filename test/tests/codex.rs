@@ -273,11 +273,11 @@ fn filters(output: &str) -> u32 {
 }
 
 /// A script that does what it may, tries what it may not, and waits to be
-/// looked at.
+/// looked at. It is bash's, whatever the user's own shell is that Codex runs.
 fn tool(canary: &Path) -> String {
     let canary = canary.display();
     let mut script = format!(
-        "touch made-by-tool && echo in the workspace\n\
+        "bash <<'SCRIPT'\ntouch made-by-tool && echo in the workspace\n\
          (touch \"$TMPDIR/scratch\") 2>&1 && echo scratch: done\n\
          echo \"read: $(cat {canary}/secret 2>/dev/null || echo refused)\"\n"
     );
@@ -294,7 +294,7 @@ fn tool(canary: &Path) -> String {
     }
     script.push_str(
         "echo $(grep -E 'NoNewPrivs|Seccomp_filters' /proc/self/status)\n\
-         for i in $(seq 400); do [ -e go ] && break; sleep 0.02; done\n",
+         for i in $(seq 400); do [ -e go ] && break; sleep 0.02; done\nSCRIPT\n",
     );
     script
 }
@@ -303,7 +303,7 @@ fn tool(canary: &Path) -> String {
 /// the model without it.
 fn ask_for_hosts() -> String {
     format!(
-        "port=$(grep -o 'model.test:[0-9]*' \"$CODEX_HOME/config.toml\" | cut -d: -f2)\n\
+        "bash <<'SCRIPT'\nport=$(grep -o 'model.test:[0-9]*' \"$CODEX_HOME/config.toml\" | cut -d: -f2)\n\
          proxy=${{HTTPS_PROXY#http://}}\n\
          ask() {{\n\
            exec 3<>/dev/tcp/127.0.0.1/${{proxy##*:}}\n\
@@ -313,7 +313,7 @@ fn ask_for_hosts() -> String {
          }}\n\
          ask {REFUSED} refused.test; ask {PRIVATE} private; ask model.test:$port model\n\
          (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null && echo past the guard: done || \
-           echo past the guard: refused\n"
+           echo past the guard: refused\nSCRIPT\n"
     )
 }
 
@@ -359,7 +359,7 @@ fn codex_terminal_ui_in(tier: &str) {
     std::thread::scope(|scope| {
         let person = scope.spawn(|| {
             terminal.wait_for(LAST_WORDS);
-            terminal.wait_for("• Ran touch made-by-tool");
+            terminal.wait_for("• Ran bash <<'SCRIPT'");
             // Ctrl-D.
             terminal.send("\x04");
         });

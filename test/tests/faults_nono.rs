@@ -392,7 +392,7 @@ fn an_unconfined_process_that_is_born_later_ends_the_launch() {
             times[runs - 1]
         );
         // A pass every 250 ms, and what a loaded machine adds.
-        assert!(times[runs - 1] < Duration::from_secs(5), "{tier}: {times:?}");
+        assert!(times[runs - 1] < Duration::from_secs(10), "{tier}: {times:?}");
     }
     assert!(bystander.lives());
 }

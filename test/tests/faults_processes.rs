@@ -285,7 +285,7 @@ fn stale_launch(host: &Host, tier: &str) -> String {
     let (id, keeper) = (launch.id.clone(), launch.keeper());
     send(keeper, Signal::KILL);
     assert_eq!(launch.end().code(), None);
-    let gone = wait_for(LIMIT, || host.processes().is_empty().then_some(()));
+    let gone = wait_for(LIMIT, || (host.verify(&id).0 == Some(125)).then_some(()));
     assert!(gone.is_some(), "left: {:?}", host.processes());
     id
 }

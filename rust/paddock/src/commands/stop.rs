@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use confine::ProcessId;
 use serde_json::json;
 
 use super::{chosen, is_suspended, living_keepers};
@@ -54,9 +55,24 @@ fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
     let deadline = Instant::now() + LIMIT;
     let record = Record::load(&launch.directory).map_err(std::io::Error::other)?;
     let members = || members_left(&record, &living_keepers(directories));
+    // What is orphaned meanwhile becomes a warden's child: with the wardens
+    // gone first, it would be nobody's that the record knows.
+    let is_warden = |process: &ProcessId| {
+        record.parts.iter().any(|part| part.process == *process && part.name.ends_with("-warden"))
+    };
+    let mut rounds_with_wardens_alone = 0;
     let mut left = members();
     while !left.is_empty() && Instant::now() < deadline {
-        end_processes(&left);
+        let others: Vec<ProcessId> = left.iter().copied().filter(|p| !is_warden(p)).collect();
+        if others.is_empty() {
+            rounds_with_wardens_alone += 1;
+        } else {
+            rounds_with_wardens_alone = 0;
+            end_processes(&others);
+        }
+        if rounds_with_wardens_alone >= 2 {
+            end_processes(&left);
+        }
         std::thread::sleep(Duration::from_millis(5));
         left = members();
     }

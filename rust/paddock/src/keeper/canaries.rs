@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::stage::write_new;
 use crate::error::Error;
 use crate::gate::{Attempt, AttemptKind, Expected, Observation, Outcome};
-use crate::launch::{Paths, Plan, Ports};
+use crate::launch::{Paths, Plan};
 use crate::warden::observe;
 
 /// The canaries of one launch; they live as long as this does.
@@ -62,7 +62,7 @@ impl Canaries {
                 UnixDatagram::bind(&datagram)?,
                 listen_seqpacket(&seqpacket)?,
                 UnixListener::bind_addr(&name)?,
-                listen_on_other_port(plan.ports)?,
+                TcpListener::bind("127.0.0.1:0")?,
             ))
         })()
         .map_err(|e| Error::DirectoryUnusable {
@@ -192,21 +192,6 @@ pub(super) fn evaluate(
         }
     }
     Ok(())
-}
-
-/// On a port of the host that is none of the launch's own, which in the ported
-/// tier are the host's, too, and nobody listens on yet.
-fn listen_on_other_port(own: Ports) -> std::io::Result<TcpListener> {
-    // Those that were drawn in vain are held, so that they are not drawn again.
-    let mut held = Vec::new();
-    loop {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
-        let port = listener.local_addr()?.port();
-        if ![own.server, own.proxy, own.guard].contains(&port) {
-            return Ok(listener);
-        }
-        held.push(listener);
-    }
 }
 
 fn listen_seqpacket(path: &std::path::Path) -> std::io::Result<OwnedFd> {

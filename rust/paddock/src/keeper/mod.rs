@@ -358,11 +358,6 @@ impl Keeper<'_> {
         let _ = knock.admit.send(None);
         self.note_refusal(Some(knock.process.id()), why);
     }
-
-    fn set_phase(&mut self, phase: Phase) -> Result<(), Error> {
-        self.record.phase = phase;
-        self.record.store(&self.lock)
-    }
 }
 
 impl<'a> Keeper<'a> {

@@ -187,7 +187,7 @@ impl Keeper<'_> {
                     layer: Layer::Pen,
                     message: ToKeeper::Ended { label: ChildLabel::Canary, .. },
                     ..
-                } => return self.keep_record(),
+                } => return Ok(()),
                 other => self.handle_at_start(other)?,
             }
         }
@@ -218,7 +218,7 @@ impl Keeper<'_> {
         }
         self.ledger.add("verified", json!({ "tasks": report.tasks.len() }));
         self.notices.verified(self.plan, report.tasks.len());
-        self.set_phase(Phase::Running)
+        Ok(())
     }
 
     /// Server and client at once; the client waits until the server answers.
@@ -230,8 +230,13 @@ impl Keeper<'_> {
         waiting.extend(["--link".into(), self.plan.link.to_argument()]);
         waiting.push("--".into());
         client.argv.splice(0..0, waiting);
+        self.plan.held_ports.release_server();
         self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
-        self.tell(Layer::Client, &ToWarden::Start(Box::new(client)), &[])
+        self.tell(Layer::Client, &ToWarden::Start(Box::new(client)), &[])?;
+        // Until this is on the disk the record has the outermost part, from which
+        // all others descend.
+        self.record.phase = Phase::Running;
+        self.keep_record()
     }
 
     fn agent_program(&self, half: &AgentHalf) -> Program {

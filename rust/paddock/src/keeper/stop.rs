@@ -45,25 +45,30 @@ pub(super) fn end_launch(roster: &Roster) -> usize {
         .into_iter()
         .chain(entries.supervisors.get(&Layer::Pen).copied())
         .collect();
-    let deadline = Instant::now() + LIMIT;
-    end_until_empty(roster, deadline, |process| !witness.contains(&process));
-    end_until_empty(roster, deadline, |_| true);
+    end_until_empty(roster, |process| !witness.contains(&process));
+    end_until_empty(roster, |_| true);
     reap_children();
     members(roster).len()
 }
 
-fn end_until_empty(roster: &Roster, deadline: Instant, may_end: impl Fn(ProcessId) -> bool) {
+/// Each call has its own time: on a host with very many processes one look can
+/// take seconds, and whoever is ended last must not miss its turn.
+fn end_until_empty(roster: &Roster, may_end: impl Fn(ProcessId) -> bool) {
+    let deadline = Instant::now() + LIMIT;
     let mut empty_rounds = 0;
-    while empty_rounds < 2 && Instant::now() < deadline {
+    loop {
         reap_children();
         let victims: Vec<ProcessId> = members(roster).into_iter().filter(|p| may_end(*p)).collect();
         if victims.is_empty() {
             empty_rounds += 1;
-            continue;
+        } else {
+            empty_rounds = 0;
+            end_processes(&victims);
+            std::thread::sleep(Duration::from_millis(1));
         }
-        empty_rounds = 0;
-        end_processes(&victims);
-        std::thread::sleep(Duration::from_millis(1));
+        if empty_rounds >= 2 || Instant::now() >= deadline {
+            return;
+        }
     }
 }
 

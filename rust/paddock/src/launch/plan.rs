@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::directories::check_socket_path;
 use super::environment;
+use super::ports::{self, HeldPorts, Ports};
 use super::programs::find_agent;
 use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
 use crate::agent::{self, Agent, Half, LinkKind, Values};
@@ -22,17 +23,6 @@ pub(crate) struct Request {
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) tier: Option<Tier>,
     pub(crate) arguments: Vec<OsString>,
-}
-
-/// Ports on the pen's loopback (on the host's in the ported tier).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ports {
-    /// The agent's server.
-    pub(crate) server: u16,
-    /// nono's proxy in the server sandbox.
-    pub(crate) proxy: u16,
-    /// The guard, as the proxy's upstream.
-    pub(crate) guard: u16,
 }
 
 /// Where a launch keeps its things.
@@ -102,6 +92,7 @@ pub(crate) struct Plan {
     pub(crate) on_violation: OnViolation,
     pub(crate) paths: Paths,
     pub(crate) ports: Ports,
+    pub(crate) held_ports: HeldPorts,
     pub(crate) link: Link,
     pub(crate) patience: std::time::Duration,
     pub(crate) hosts: Vec<String>,
@@ -167,7 +158,7 @@ impl Plan {
             settings.and_then(|s| s.program.as_deref()),
         )?;
 
-        let ports = choose_ports(tier)?;
+        let (ports, held_ports) = ports::choose(tier)?;
         let link = match agent.file.link.kind {
             LinkKind::Tcp => Link::Tcp(ports.server),
             LinkKind::Unix => Link::Unix(paths.link_folder().join("agent.sock")),
@@ -210,6 +201,7 @@ impl Plan {
             tier,
             paths,
             ports,
+            held_ports,
             link,
             hosts,
             server,
@@ -360,28 +352,6 @@ fn check_landlock() -> Result<(), Error> {
         Ok(abi) => Err(Error::Landlock { found: format!("ABI {abi}"), needed }),
         Err(e) => Err(Error::Landlock { found: format!("not available ({e})"), needed }),
     }
-}
-
-/// In a network of its own every port is free. On the host's loopback the
-/// kernel names three that are free now; should one be taken until it is
-/// bound, that bind fails and so does the launch.
-fn choose_ports(tier: Tier) -> Result<Ports, Error> {
-    if tier.isolates_network() {
-        return Ok(Ports { server: 4600, proxy: 4601, guard: 4602 });
-    }
-    let unusable = |e: std::io::Error| Error::LayerStart {
-        layer: "pen",
-        reason: format!("no free port on loopback: {e}"),
-        log: String::new(),
-    };
-    let listeners: Vec<_> = (0..3)
-        .map(|_| std::net::TcpListener::bind("127.0.0.1:0"))
-        .collect::<Result<_, _>>()
-        .map_err(unusable)?;
-    let port = |n: usize| -> Result<u16, Error> {
-        Ok(listeners[n].local_addr().map_err(unusable)?.port())
-    };
-    Ok(Ports { server: port(0)?, proxy: port(1)?, guard: port(2)? })
 }
 
 /// 256 random bits in hexadecimal.

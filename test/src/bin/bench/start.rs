@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use paddock_test::host::Host;
@@ -16,6 +17,8 @@ use crate::table::{Row, Sample};
 const ROUNDS: usize = 40;
 /// How much longer it may take than by hand.
 const LIMIT: f64 = 1.25;
+/// The kernel goes on taking apart what has ended.
+const BETWEEN: Duration = Duration::from_millis(200);
 const AGENT: &str = "first";
 
 const PROFILES: [(&str, &str); 3] = [
@@ -67,6 +70,7 @@ fn launch(host: &Host) -> anyhow::Result<f64> {
 /// `path` first thing. Waits for its end.
 fn time(command: &mut Command, path: &Path) -> anyhow::Result<f64> {
     let _ = std::fs::remove_file(path);
+    std::thread::sleep(BETWEEN);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let started = now();
     let output = command.output()?;
