@@ -151,6 +151,12 @@ fn state(host: &Host) -> String {
     launches.last().map_or(String::new(), |l| l["state"].as_str().unwrap_or_default().to_owned())
 }
 
+/// The state of a process (`proc_pid_stat(5)`).
+fn state_letter(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 /// After the keeper's end: nothing runs, the commands say so, and `stop` leaves
 /// nothing behind.
 fn assert_dead_and_tidied(host: &Host, id: &str, case: &str) {
@@ -205,10 +211,7 @@ fn a_killed_keeper_that_nobody_reaps_is_dead() {
         let launch = start(&host, tier);
         let (id, keeper) = (launch.id.clone(), launch.keeper());
         send(keeper, Signal::KILL);
-        let is_zombie = || {
-            let stat = std::fs::read_to_string(format!("/proc/{keeper}/stat")).ok()?;
-            stat.rsplit_once(") ")?.1.starts_with('Z').then_some(())
-        };
+        let is_zombie = || (state_letter(keeper) == Some('Z')).then_some(());
         assert!(wait_for(LIMIT, is_zombie).is_some(), "control: {tier}: it is a zombie");
         // Only the keeper itself names this host's directories still, and a
         // zombie shows neither arguments nor environment.
@@ -228,13 +231,11 @@ fn a_keeper_that_is_stopped_says_nothing_and_its_launch_can_be_ended() {
         send(keeper, Signal::STOP);
         // The agent runs on, as confined as before, with nobody watching; that
         // is never told as "confined".
+        assert!(wait_for(LIMIT, || (state_letter(keeper) == Some('T')).then_some(())).is_some());
         let asked = Instant::now();
-        let (code, text) = wait_for(LIMIT, || {
-            let (code, text) = ask(&host, "verify", &id);
-            text.contains("the keeper is stopped").then_some((code, text))
-        })
-        .expect("it is stopped");
+        let (code, text) = ask(&host, "verify", &id);
         assert_eq!(code, Some(125), "{tier}: {text}");
+        assert!(text.contains("the keeper is stopped and watches nothing"), "{text}");
         assert!(text.contains(&format!("kill -CONT {keeper} continues it")), "{text}");
         let (code, text) = ask(&host, "stop", &id);
         assert_eq!(code, Some(0), "{tier}: {text}");

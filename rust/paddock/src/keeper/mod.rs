@@ -32,7 +32,7 @@ use crate::error::{Error, status};
 use crate::gate::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 use crate::launch::{Directories, OnViolation, Plan};
 use crate::notices::Notices;
-use crate::state::{KeeperLock, Ledger, Phase, Record};
+use crate::state::{KeeperLock, Ledger, Record};
 use gatehouse::Knock;
 use roster::Roster;
 use verifier::Report;

@@ -116,7 +116,12 @@ impl Record {
             .mode(0o600)
             .open(&temporary)
             .map_err(unusable)?;
-        file.write_all(&text).and_then(|()| file.sync_data()).map_err(unusable)?;
+        file.write_all(&text).map_err(unusable)?;
+        // Waiting for the disk is a good part of a start; and of a start that the
+        // machine's end cut short there is nothing to tell.
+        if self.phase != Phase::Starting {
+            file.sync_data().map_err(unusable)?;
+        }
         std::fs::rename(&temporary, lock.directory.join("record.json")).map_err(unusable)
     }
 
