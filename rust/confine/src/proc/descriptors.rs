@@ -1,8 +1,10 @@
 //! What a process holds open (`proc_pid_fd(5)`).
 
 use std::io;
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, open, readlinkat, statat};
+use rustix::path::Arg;
 
 use super::{is_gone, proc_path};
 use crate::Pid;
@@ -36,12 +38,16 @@ pub enum DescriptorKind {
 /// # Errors
 /// `EACCES` where the reader may not look, `ENOENT` when the process is gone.
 pub fn descriptors(pid: Pid) -> io::Result<Vec<Descriptor>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = open(proc_path(pid, "fd"), flags, Mode::empty())?;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(proc_path(pid, "fd"))? {
-        let Some(number) = entry?.file_name().to_str().and_then(|n| n.parse().ok()) else {
+    for entry in Dir::read_from(&directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(number) = name.to_str().ok().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        match descriptor(pid, number) {
+        match look(&directory, name, number) {
             Ok(held) => found.push(held),
             // It may be closed between the two looks.
             Err(e) if is_gone(&e) => {}
@@ -56,18 +62,27 @@ pub fn descriptors(pid: Pid) -> io::Result<Vec<Descriptor>> {
 /// # Errors
 /// `EACCES` where the reader may not look, `ENOENT` when it is not open.
 pub fn descriptor(pid: Pid, number: i32) -> io::Result<Descriptor> {
-    let path = proc_path(pid, &format!("fd/{number}"));
-    let target = std::fs::read_link(&path)?.into_os_string().into_vec();
-    let metadata = std::fs::metadata(&path)?;
-    let file_type = metadata.file_type();
-    let kind = if file_type.is_dir() {
-        DescriptorKind::Directory
-    } else if file_type.is_char_device() || file_type.is_block_device() {
-        DescriptorKind::Device(metadata.rdev())
-    } else if file_type.is_socket() {
+    look(CWD, proc_path(pid, &format!("fd/{number}")).as_str(), number)
+}
+
+fn look(directory: impl AsFd, path: impl Arg + Copy, number: i32) -> io::Result<Descriptor> {
+    let target = readlinkat(&directory, path, Vec::new())?.into_bytes();
+    // The link of a file that has a path begins with a slash; those of files
+    // without one are the kernel's own words.
+    let kind = if target.starts_with(b"socket:[") {
         DescriptorKind::Socket
-    } else {
+    } else if target.starts_with(b"pipe:[") || target.starts_with(b"anon_inode:") {
         DescriptorKind::Other
+    } else {
+        let status = statat(&directory, path, AtFlags::empty())?;
+        match FileType::from_raw_mode(status.st_mode) {
+            FileType::Directory => DescriptorKind::Directory,
+            FileType::CharacterDevice | FileType::BlockDevice => {
+                DescriptorKind::Device(status.st_rdev)
+            }
+            FileType::Socket => DescriptorKind::Socket,
+            _ => DescriptorKind::Other,
+        }
     };
     Ok(Descriptor { number, target, kind })
 }

@@ -12,7 +12,7 @@ pub use namespaces::{Namespace, Namespaces};
 pub use reader::TaskFiles;
 pub use stat::{has_ended, start_time};
 pub use status::{ParseError, State, Status};
-pub use tasks::{command_line, executable, tasks_of, user_tasks};
+pub use tasks::{command_line, executable, tasks_of, user_tasks, user_tasks_beside};
 
 use std::io;
 

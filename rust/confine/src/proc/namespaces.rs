@@ -1,7 +1,8 @@
 //! Which namespaces a task is in (`namespaces(7)`).
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{Mode, OFlags, open, readlinkat};
 
 use super::proc_path;
 use crate::Pid;
@@ -32,8 +33,16 @@ impl Namespaces {
     /// `EACCES` where the reader may not look (`PTRACE_MODE_READ`), `ENOENT`
     /// when the process is gone.
     pub fn of(pid: Pid) -> io::Result<Self> {
-        let one = |kind: &str| {
-            std::fs::metadata(proc_path(pid, &format!("ns/{kind}"))).map(|m| Namespace(m.ino()))
+        // The links say as much as what they lead to, at a third of the cost: no
+        // file of the namespace has to be made.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = open(proc_path(pid, "ns"), flags, Mode::empty())?;
+        let mut buffer = Vec::with_capacity(64);
+        let mut one = |kind: &str| -> io::Result<Namespace> {
+            let link = readlinkat(&directory, kind, std::mem::take(&mut buffer))?;
+            let number = parse(kind, link.to_bytes());
+            buffer = link.into_bytes();
+            number.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
         };
         Ok(Self {
             user: one("user")?,
@@ -42,5 +51,37 @@ impl Namespaces {
             pid: one("pid")?,
             ipc: one("ipc")?,
         })
+    }
+}
+
+/// A link of the form `KIND:[INODE]`.
+fn parse(kind: &str, link: &[u8]) -> Option<Namespace> {
+    let inode = link.strip_prefix(kind.as_bytes())?.strip_prefix(b":[")?.strip_suffix(b"]")?;
+    std::str::from_utf8(inode).ok()?.parse().ok().map(Namespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    #[test]
+    fn a_link_names_the_file_it_leads_to() {
+        let mine = Namespaces::of(Pid::of_self()).unwrap();
+        let inode = |kind: &str| std::fs::metadata(format!("/proc/self/ns/{kind}")).unwrap().ino();
+        assert_eq!(mine.user.0, inode("user"));
+        assert_eq!(mine.mount.0, inode("mnt"));
+        assert_eq!(mine.network.0, inode("net"));
+        assert_eq!(mine.pid.0, inode("pid"));
+        assert_eq!(mine.ipc.0, inode("ipc"));
+    }
+
+    #[test]
+    fn what_is_no_such_link_is_no_namespace() {
+        assert_eq!(parse("net", b"net:[4026531840]"), Some(Namespace(4_026_531_840)));
+        for link in [&b"mnt:[1]"[..], b"net:[]", b"net:[1", b"net:[x]", b"/net:[1]", b""] {
+            assert_eq!(parse("net", link), None);
+        }
     }
 }

@@ -46,7 +46,7 @@ impl TaskFiles {
     /// # Errors
     /// `ESRCH` when the task is gone, `InvalidData` when it does not parse.
     pub fn status(&self, buffer: &mut Vec<u8>) -> io::Result<Status> {
-        read_whole(&self.status, buffer)?;
+        read(&self.status, buffer, ShortRead::IsEnd)?;
         Status::parse(buffer).or_else(|error| {
             // A task that is reaped while it is read has zeros in place of its
             // ids. Then the next read says that it is gone.
@@ -57,12 +57,18 @@ impl TaskFiles {
 
     /// Whether the task is dumpable, that is, whether others may look into it
     /// at all: the kernel gives the files of the others to root
-    /// (`proc_pid(5)`; `PR_SET_DUMPABLE`).
+    /// (`proc_pid(5)`; `PR_SET_DUMPABLE`). It can change at any time, and the
+    /// owner that the open file shows is that of the last look by path: so it
+    /// is looked at by path, every time.
     ///
     /// # Errors
-    /// `ESRCH` when the task is gone.
+    /// `ENOENT` or `ESRCH` when the task is gone.
     pub fn is_dumpable(&self, effective_uid: u32) -> io::Result<bool> {
-        Ok(self.status.metadata()?.uid() == effective_uid)
+        let task = self.id.pid;
+        let owner = std::fs::metadata(format!("/proc/{task}/task/{task}/status"))?.uid();
+        // That was of this task if it is there still.
+        self.status.read_at(&mut [0; 1], 0)?;
+        Ok(owner == effective_uid)
     }
 
     /// The child processes that this task made and that still are its
@@ -72,7 +78,7 @@ impl TaskFiles {
     /// # Errors
     /// `ESRCH` when the task is gone.
     pub fn children(&self, buffer: &mut Vec<u8>) -> io::Result<Vec<Pid>> {
-        read_whole(&self.children, buffer)?;
+        read(&self.children, buffer, ShortRead::MayGoOn)?;
         Ok(buffer
             .split(|b| *b == b' ')
             .filter_map(|word| std::str::from_utf8(word).ok()?.trim().parse().ok())
@@ -81,17 +87,33 @@ impl TaskFiles {
     }
 }
 
-/// Reads a `/proc` file from its start: short reads are not its end.
-fn read_whole(file: &File, buffer: &mut Vec<u8>) -> io::Result<()> {
+/// What a read of less than was asked for means (the kernel's
+/// `Documentation/filesystems/seq_file.rst`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ShortRead {
+    /// The file is made as a whole and then handed out.
+    IsEnd,
+    /// The file is made in pieces, a page of records at a time.
+    MayGoOn,
+}
+
+/// Reads a `/proc` file from its start.
+fn read(file: &File, buffer: &mut Vec<u8>, short: ShortRead) -> io::Result<()> {
     const STEP: usize = 4096;
     let mut length = 0;
     loop {
         if buffer.len() < length + STEP {
             buffer.resize(length + STEP, 0);
         }
+        let room = buffer.len() - length;
         match file.read_at(&mut buffer[length..], length as u64) {
             Ok(0) => break,
-            Ok(read) => length += read,
+            Ok(read) => {
+                length += read;
+                if read < room && short == ShortRead::IsEnd {
+                    break;
+                }
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
@@ -138,5 +160,25 @@ mod tests {
         child.wait().unwrap();
         assert!(super::super::is_gone(&files.status(&mut buffer).unwrap_err()));
         assert!(!parent.children(&mut buffer).unwrap().contains(&pid));
+    }
+
+    #[test]
+    fn the_dumpable_flag_is_seen_as_it_is_now() {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let (me, uid) = (Pid::of_self(), rustix::process::geteuid().as_raw());
+        if uid == 0 {
+            println!("SKIPPED: root owns the files of every task, dumpable or not");
+            return;
+        }
+        let files = TaskFiles::open(me, me).unwrap();
+        for (flag, dumpable) in [
+            (DumpableBehavior::NotDumpable, false),
+            (DumpableBehavior::Dumpable, true),
+            (DumpableBehavior::NotDumpable, false),
+            (DumpableBehavior::Dumpable, true),
+        ] {
+            set_dumpable_behavior(flag).unwrap();
+            assert_eq!(files.is_dumpable(uid).unwrap(), dumpable);
+        }
     }
 }

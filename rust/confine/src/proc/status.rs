@@ -68,7 +68,9 @@ impl Status {
     /// # Errors
     /// The first field that is missing or malformed.
     pub fn parse(text: &[u8]) -> Result<Self, ParseError> {
-        let fields = Fields(text);
+        // In the kernel's order, so that one look through the text finds all.
+        let mut fields = Fields { all: text, rest: text };
+        let name = fields.get("Name")?.to_vec();
         let state = match fields.get("State")?.first() {
             Some(b'Z' | b'X' | b'x') => State::Dead,
             Some(b'T') => State::Stopped,
@@ -76,72 +78,94 @@ impl Status {
             Some(_) => State::Alive,
             None => return Err(ParseError("State")),
         };
+        let tgid = Pid::new(fields.number("Tgid")?).ok_or(ParseError("Tgid"))?;
+        let task = Pid::new(fields.number("Pid")?).ok_or(ParseError("Pid"))?;
+        let parent = Pid::new(fields.number("PPid")?);
+        let tracer = Pid::new(fields.number("TracerPid")?);
         let mut uids = [0; 4];
         let mut words = fields.words("Uid")?;
         for uid in &mut uids {
             *uid = words.next().and_then(|w| w.parse().ok()).ok_or(ParseError("Uid"))?;
         }
+        let ids_by_namespace = fields
+            .words("NSpid")?
+            .map(|w| w.parse().map_err(|_| ParseError("NSpid")))
+            .collect::<Result<_, _>>()?;
+        let threads = fields.number("Threads")?;
         let mut capabilities = 0;
         for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
             let text = fields.text(set)?;
             capabilities |= u64::from_str_radix(text, 16).map_err(|_| ParseError(set))?;
         }
+        let no_new_privs = match fields.number::<u32>("NoNewPrivs")? {
+            0 => false,
+            1 => true,
+            _ => return Err(ParseError("NoNewPrivs")),
+        };
         Ok(Self {
-            name: fields.get("Name")?.to_vec(),
+            name,
             state,
-            tgid: Pid::new(fields.number("Tgid")?).ok_or(ParseError("Tgid"))?,
-            task: Pid::new(fields.number("Pid")?).ok_or(ParseError("Pid"))?,
-            parent: Pid::new(fields.number("PPid")?),
-            tracer: Pid::new(fields.number("TracerPid")?),
+            tgid,
+            task,
+            parent,
+            tracer,
             uids,
-            ids_by_namespace: fields
-                .words("NSpid")?
-                .map(|w| w.parse().map_err(|_| ParseError("NSpid")))
-                .collect::<Result<_, _>>()?,
-            threads: fields.number("Threads")?,
+            ids_by_namespace,
+            threads,
             capabilities,
-            no_new_privs: match fields.number::<u32>("NoNewPrivs")? {
-                0 => false,
-                1 => true,
-                _ => return Err(ParseError("NoNewPrivs")),
-            },
+            no_new_privs,
             seccomp_mode: fields.number("Seccomp")?,
             seccomp_filters: fields.number("Seccomp_filters").ok(),
         })
     }
 }
 
-struct Fields<'a>(&'a [u8]);
+/// The lines of the file.
+struct Fields<'a> {
+    all: &'a [u8],
+    /// Those after the one that was found last.
+    rest: &'a [u8],
+}
 
 impl<'a> Fields<'a> {
-    fn get(&self, key: &'static str) -> Result<&'a [u8], ParseError> {
-        let mut rest = self.0;
-        while !rest.is_empty() {
-            let (line, after) = match rest.iter().position(|&b| b == b'\n') {
-                Some(end) => rest.split_at(end),
-                None => (rest, &[][..]),
-            };
-            if let Some(value) =
-                line.strip_prefix(key.as_bytes()).and_then(|line| line.strip_prefix(b":"))
-            {
-                return Ok(value.trim_ascii());
-            }
-            rest = after.get(1..).unwrap_or_default();
-        }
-        Err(ParseError(key))
+    fn get(&mut self, key: &'static str) -> Result<&'a [u8], ParseError> {
+        let (value, rest) =
+            find(self.rest, key).or_else(|| find(self.all, key)).ok_or(ParseError(key))?;
+        self.rest = rest;
+        Ok(value)
     }
 
-    fn text(&self, key: &'static str) -> Result<&'a str, ParseError> {
+    fn text(&mut self, key: &'static str) -> Result<&'a str, ParseError> {
         std::str::from_utf8(self.get(key)?).map_err(|_| ParseError(key))
     }
 
-    fn number<N: std::str::FromStr>(&self, key: &'static str) -> Result<N, ParseError> {
+    fn number<N: std::str::FromStr>(&mut self, key: &'static str) -> Result<N, ParseError> {
         self.text(key)?.parse().map_err(|_| ParseError(key))
     }
 
-    fn words(&self, key: &'static str) -> Result<std::str::SplitAsciiWhitespace<'a>, ParseError> {
+    fn words(
+        &mut self,
+        key: &'static str,
+    ) -> Result<std::str::SplitAsciiWhitespace<'a>, ParseError> {
         Ok(self.text(key)?.split_ascii_whitespace())
     }
+}
+
+/// The value of the first line that has this key, and the lines after it.
+fn find<'a>(mut lines: &'a [u8], key: &str) -> Option<(&'a [u8], &'a [u8])> {
+    while !lines.is_empty() {
+        let (line, after) = match lines.iter().position(|&b| b == b'\n') {
+            Some(end) => (&lines[..end], &lines[end + 1..]),
+            None => (lines, &[][..]),
+        };
+        if let Some(value) =
+            line.strip_prefix(key.as_bytes()).and_then(|line| line.strip_prefix(b":"))
+        {
+            return Some((value.trim_ascii(), after));
+        }
+        lines = after;
+    }
+    None
 }
 
 #[cfg(test)]

@@ -22,8 +22,23 @@ pub fn tasks_of(pid: Pid) -> io::Result<Vec<Pid>> {
 /// # Errors
 /// When `root` cannot be listed. Tasks that end meanwhile are left out.
 pub fn user_tasks(root: &Path, uid: u32) -> io::Result<Vec<Pid>> {
+    user_tasks_beside(root, uid, |_| false)
+}
+
+/// The same without the tasks of the processes that `is_known` tells.
+///
+/// # Errors
+/// As [`user_tasks`].
+pub fn user_tasks_beside(
+    root: &Path,
+    uid: u32,
+    is_known: impl Fn(Pid) -> bool,
+) -> io::Result<Vec<Pid>> {
     let mut tasks = Vec::new();
     for process in numbered(root)? {
+        if is_known(process) {
+            continue;
+        }
         let directory = root.join(process.to_string());
         match std::fs::metadata(&directory).map(|m| m.uid()) {
             Ok(owner) if owner == uid => {}

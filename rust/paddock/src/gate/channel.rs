@@ -51,6 +51,12 @@ impl Channel {
         self.socket.set_write_timeout(limit)
     }
 
+    /// Receives without a deadline from here on, and sends with one.
+    pub(crate) fn set_patience(&self, sending: Duration) -> io::Result<()> {
+        self.socket.set_read_timeout(None)?;
+        self.socket.set_write_timeout(Some(sending))
+    }
+
     pub(crate) fn send(
         &self,
         message: &impl Serialize,

@@ -116,10 +116,12 @@ fn serve(
 
 /// A report as `paddock verify --json` prints it (`docs/reference/verify.md`).
 pub(crate) fn report_json(report: &Report) -> Value {
+    let microseconds = |took: Duration| u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     json!({
         "ok": true,
         "holds": report.holds(),
-        "microseconds": u64::try_from(report.took.as_micros()).unwrap_or(u64::MAX),
+        "microseconds": microseconds(report.took),
+        "lastPassMicroseconds": report.last_in_turn.map(microseconds),
         "everything": report.depth_everything,
         "tasks": report.tasks.iter().map(task_json).collect::<Vec<_>>(),
     })

@@ -90,11 +90,8 @@ fn was_handed_over(held: &Descriptor) -> bool {
 }
 
 fn leads_outside(task: Pid, held: &Descriptor, place: Place, entries: &Entries) -> Option<Reason> {
-    if held.kind == DescriptorKind::Other || was_handed_over(held) {
-        return None;
-    }
     let shown = || confine::escape::escape_short(&held.target, 120).to_string();
-    match held.kind {
+    let reason = match held.kind {
         DescriptorKind::Other => None,
         DescriptorKind::Device(number) => {
             let device = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -105,7 +102,8 @@ fn leads_outside(task: Pid, held: &Descriptor, place: Place, entries: &Entries) 
             .then(|| Reason::Holds(format!("the directory {}", shown()))),
         DescriptorKind::Socket => socket_outside(place, entries)
             .then(|| Reason::Holds(format!("a socket of another network, {}", shown()))),
-    }
+    };
+    reason.filter(|_| !was_handed_over(held))
 }
 
 /// With a veil a directory from outside is on a mount that the process's own
@@ -121,15 +119,18 @@ fn directory_outside(task: Pid, place: Place, entries: &Entries) -> bool {
     let Some(mount) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")) else {
         return false;
     };
-    let Ok(mounts) = std::fs::read_to_string(format!("/proc/{task}/mountinfo")) else {
-        return false;
-    };
     let mount = mount.trim();
-    !mounts.lines().any(|line| line.split(' ').next() == Some(mount))
+    // A task that made a mount namespace of its own has the same mounts there
+    // under new numbers, and what it opened before under those of the veil.
+    let is_of = |process: Pid| {
+        std::fs::read_to_string(format!("/proc/{process}/mountinfo"))
+            .is_ok_and(|mounts| mounts.lines().any(|l| l.split(' ').next() == Some(mount)))
+    };
+    !is_of(task) && !entries.init().is_some_and(|init| is_of(init.pid))
 }
 
-/// A socket made in another network namespace than the pen's. The kernel tells
-/// its owner's namespace only to who owns that namespace: for the host's it
+/// A socket made in the host's network namespace. The kernel tells
+/// a socket's namespace only to who owns that namespace: for the host's it
 /// refuses, which is an answer, too.
 fn socket_outside(place: Place, entries: &Entries) -> bool {
     let Some(expectation) = entries.expectation.as_ref().filter(|e| e.network_isolated) else {

@@ -20,6 +20,8 @@ use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
 
 /// How long a caller has to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// How long an admitted warden may not take what is sent to it.
+const SEND_LIMIT: Duration = Duration::from_secs(2);
 /// Connections at once, wardens included: agents can connect, too.
 const MOST_CONNECTIONS: usize = 64;
 
@@ -98,7 +100,7 @@ fn serve(channel: Channel, events: &Sender<Event>) {
 fn listen_to(warden: &Warden, events: &Sender<Event>) {
     // It may be silent for as long as it likes, and a half-sent frame can only
     // come from a dying one.
-    let _ = warden.channel.set_deadline(None);
+    let _ = warden.channel.set_patience(SEND_LIMIT);
     loop {
         match warden.channel.receive::<ToKeeper>() {
             Ok((ToKeeper::Testimony { query, answers }, _)) => warden.answer(query, answers),

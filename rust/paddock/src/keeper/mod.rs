@@ -83,6 +83,8 @@ struct Keeper<'a> {
     log: log::LayerLog,
     watch: Option<watch::Watch>,
     shared_watch: control::SharedWatch,
+    /// How long the launch has been suspended so far.
+    suspended: Duration,
     /// The client's first process, as the host numbers it.
     client: Option<confine::Pid>,
 }
@@ -104,7 +106,12 @@ pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> R
     let mut keeper = Keeper::open(plan, notices, sender, events)?;
     let outcome = keeper.live();
     let survivors = keeper.stop();
-    drop(stage);
+    if survivors == 0 {
+        drop(stage);
+    } else {
+        // What is left could put links in the way of who removes things here.
+        std::mem::forget(stage);
+    }
     keeper.close(outcome, survivors)
 }
 
@@ -149,9 +156,11 @@ impl Keeper<'_> {
 
     /// Waits for the agent's client to end, and does what is asked meanwhile.
     fn wait_for_client(&mut self) -> Result<ChildStatus, Error> {
-        let mut server_must_answer = Some(Instant::now() + self.plan.patience);
+        let start = Instant::now();
+        let mut patience = Some(self.plan.patience);
         loop {
-            match self.next_event(server_must_answer)? {
+            let deadline = patience.map(|patience| start + patience + self.suspended);
+            match self.next_event(deadline)? {
                 Some(Event::FromWarden {
                     layer: Layer::Client,
                     message: ToKeeper::Ended { label: ChildLabel::Agent, status },
@@ -166,7 +175,7 @@ impl Keeper<'_> {
                         not_found: false,
                     });
                 }
-                None => server_must_answer = None,
+                None => patience = None,
             }
         }
     }
@@ -193,7 +202,7 @@ impl Keeper<'_> {
     fn on_message(&mut self, layer: Layer, message: ToKeeper) -> Result<(), Error> {
         match (layer, message) {
             (Layer::Client, ToKeeper::Suspended { label: ChildLabel::Agent }) => {
-                self.suspend();
+                self.client_stopped();
                 Ok(())
             }
             (
@@ -409,6 +418,7 @@ impl<'a> Keeper<'a> {
             log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
             watch: None,
             shared_watch: control::SharedWatch::default(),
+            suspended: Duration::ZERO,
             client: None,
         })
     }

@@ -202,8 +202,11 @@ pub(crate) fn members_left(
     // Whoever reads this is on the host: its network is never the pen's,
     // whatever the record says.
     let own = Namespaces::of(Pid::of_self()).ok();
-    let wanted =
-        record.network_namespace.filter(|wanted| own.is_some_and(|own| own.network.0 != *wanted));
+    // With a veil nothing is left once its first process is gone.
+    let has_veil = record.parts.iter().any(|part| part.name == "veil-init");
+    let wanted = record
+        .network_namespace
+        .filter(|wanted| !has_veil && own.is_some_and(|own| own.network.0 != *wanted));
     let in_network = |pid: Pid, id: ProcessId, status: &Status| {
         status.no_new_privs
             && status.seccomp_mode == 2

@@ -3,11 +3,11 @@
 //! A suspended launch does not run on unwatched: everything in it is stopped
 //! before the keeper stops, and continued after it is back.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use confine::Layer;
 use confine::pidfd::PidFd;
-use confine::proc::{State, TaskFiles};
+use confine::proc::{State, TaskFiles, is_gone, tasks_of};
+use confine::{Layer, Pid};
 use rustix::process::Signal;
 use signal_hook::consts::{
     SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -85,11 +85,17 @@ impl Keeper<'_> {
     /// Stops the launch and then the keeper; comes back when the shell
     /// continues it.
     pub(super) fn suspend(&mut self) {
-        if let Some(watch) = &self.watch {
-            watch.pause();
-        }
+        // A start that is put off would run into its own deadlines.
+        let Some(watch) = &self.watch else { return };
+        watch.pause();
+        let since = Instant::now();
         let raw = self.terminal.current();
-        self.stop_everything();
+        if !self.stop_everything() {
+            // What cannot be stopped must not run unwatched.
+            self.continue_everything();
+            watch.resume();
+            return;
+        }
         self.terminal.restore();
         self.ledger.add("suspended", serde_json::json!({}));
 
@@ -105,9 +111,24 @@ impl Keeper<'_> {
         }
         self.continue_everything();
         self.tell_of_window_size();
+        self.suspended += since.elapsed();
         if let Some(watch) = &self.watch {
             watch.resume();
         }
+    }
+
+    /// The agent's client was stopped by a signal. Where a shell controls jobs
+    /// on a terminal, that is a suspension of the launch. Elsewhere nobody would
+    /// ever continue it, and the kernel lets Ctrl-Z stop no such process
+    /// (`setpgid(2)`, orphaned process groups): so it goes on.
+    pub(super) fn client_stopped(&mut self) {
+        if super::terminal::has_job_control() {
+            self.suspend();
+            return;
+        }
+        let signal = Signal::CONT.as_raw();
+        let message = ToWarden::Signal { label: ChildLabel::Agent, signal };
+        let _ = self.tell(Layer::Client, &message, &[]);
     }
 
     /// SIGCONT to every process, the wardens last: one that runs while its
@@ -124,26 +145,34 @@ impl Keeper<'_> {
         }
     }
 
-    /// SIGSTOP to every process of the launch until all are stopped.
-    fn stop_everything(&self) {
+    /// SIGSTOP to every process of the launch until all are stopped; whether
+    /// that was reached.
+    fn stop_everything(&self) -> bool {
         let mut buffer = Vec::new();
         for _ in 0..MOST_ROUNDS {
             let mut running = 0;
             for process in stop::descendants(self.roster.keeper.pid) {
-                let is_stopped = TaskFiles::open(process.pid, process.pid)
-                    .and_then(|files| files.status(&mut buffer))
-                    .is_ok_and(|status| {
-                        matches!(status.state, State::Stopped | State::TracedStop | State::Dead)
-                    });
-                if !is_stopped {
+                if !is_stopped(process.pid, &mut buffer) {
                     running += 1;
                     let _ = PidFd::open_exact(process).and_then(|p| p.signal(Signal::STOP));
                 }
             }
             if running == 0 {
-                return;
+                return true;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+        false
     }
+}
+
+/// Whether none of a process's tasks runs: its first may have ended before the
+/// others.
+fn is_stopped(process: Pid, buffer: &mut Vec<u8>) -> bool {
+    tasks_of(process).unwrap_or_default().into_iter().all(|task| {
+        match TaskFiles::open(process, task).and_then(|files| files.status(buffer)) {
+            Ok(status) => !matches!(status.state, State::Alive),
+            Err(e) => is_gone(&e),
+        }
+    })
 }

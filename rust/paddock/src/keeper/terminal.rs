@@ -73,6 +73,19 @@ fn same_modes(a: &Termios, b: &Termios) -> bool {
 /// The next SIGTSTP is the keeper's own, sent to its job.
 static OWN_STOP: AtomicBool = AtomicBool::new(false);
 
+/// Whether a shell controls this process as a job on its terminal: who stops it
+/// can continue it.
+pub(super) fn has_job_control() -> bool {
+    use rustix::process::{getpgid, getpgrp, getppid, getsid};
+    let own = getpgrp();
+    let is_foreground = isatty(stdin()) && rustix::termios::tcgetpgrp(stdin()).ok() == Some(own);
+    // The parent is in this session and in another group: then it is a job.
+    let parent_controls = getppid().is_some_and(|parent| {
+        getsid(Some(parent)).ok() == getsid(None).ok() && getpgid(Some(parent)).ok() != Some(own)
+    });
+    is_foreground && parent_controls
+}
+
 /// Announces a SIGTSTP that is no request to suspend.
 pub(super) fn expect_own_stop() {
     OWN_STOP.store(true, Ordering::SeqCst);

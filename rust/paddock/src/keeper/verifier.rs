@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use confine::evidence::ProgramCheck;
 use confine::proc::{
     Namespaces, State, Status, TaskFiles, command_line, executable, has_ended, is_gone, tasks_of,
-    user_tasks,
+    user_tasks, user_tasks_beside,
 };
 use confine::verdict::judge;
 use confine::witness::Testimony;
@@ -29,22 +29,29 @@ const MOST_IN_QUERY: usize = 4096;
 /// A chain of parents longer than this is taken for one that leads nowhere.
 const MOST_ANCESTORS: usize = 10_000;
 
+/// A pass looks at every task. What costs more, and changes less easily, it looks
+/// at for one task in so many, each in its turn: namespaces, programs, what is
+/// held open; and once in so many passes it looks for tasks of the launch that
+/// are not among the keeper's descendants.
+pub(super) const TURNS: u64 = 8;
+
 /// How much a pass looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Every task known, and every descendant of the keeper.
-    Tasks,
-    /// That, what they hold open, and every task of the user that a witness
-    /// has in its domain, wherever it is.
+    /// What is due.
+    InTurn,
+    /// Everything, whoever's turn it is.
     Everything,
 }
 
 /// What one pass found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Report {
     pub(crate) tasks: Vec<TaskReport>,
     pub(crate) took: Duration,
     pub(crate) depth_everything: bool,
+    /// What the watch's last pass took, which looked at what was due.
+    pub(crate) last_in_turn: Option<Duration>,
 }
 
 impl Report {
@@ -91,14 +98,19 @@ pub(super) struct Verifier {
     roster: Arc<Roster>,
     known: HashMap<Pid, KnownTask>,
     buffer: Vec<u8>,
+    /// How many passes there have been.
+    passes: u64,
 }
 
 struct KnownTask {
     files: TaskFiles,
-    /// Looked at when first seen, at every deep pass, and whenever the task
-    /// holds capabilities: changing a namespace takes some.
+    /// Looked at when first seen, in its turn, and whenever the task holds
+    /// capabilities: changing a namespace takes some.
     namespaces: Option<Namespaces>,
     program: ProgramCheck,
+    /// What it held from outside when that was looked at last.
+    holds: Option<Reason>,
+    /// The pass that saw it last.
     seen: u64,
 }
 
@@ -115,7 +127,7 @@ struct Sighting {
 
 impl Verifier {
     pub(super) fn new(roster: Arc<Roster>) -> Self {
-        Self { roster, known: HashMap::new(), buffer: Vec::new() }
+        Self { roster, known: HashMap::new(), buffer: Vec::new(), passes: 0 }
     }
 
     /// Makes one pass.
@@ -125,12 +137,13 @@ impl Verifier {
     pub(super) fn pass(&mut self, depth: Depth) -> io::Result<Report> {
         let started = Instant::now();
         let entries = self.roster.entries();
-        let round = self.known.values().map(|k| k.seen).max().unwrap_or(0) + 1;
+        self.passes += 1;
+        let round = self.passes;
         let mut sightings = self.walk(&entries, round)?;
         let mut hidden_unclear = Vec::new();
-        if depth == Depth::Everything {
-            let inside = everything_inside(&entries, self.roster.uid, &stopped(&sightings));
-            if has_unknown(&inside, &sightings, &entries) {
+        if is_due(0, round, depth) {
+            let inside = others_inside(&entries, self.roster.uid, &sightings)?;
+            if !inside.is_empty() {
                 // Born since the walk, or outside the tree: walking again tells.
                 sightings = self.walk(&entries, round)?;
                 hidden_unclear = self.outside_the_tree(&inside, &sightings, &entries);
@@ -149,7 +162,12 @@ impl Verifier {
             }
         }
         tasks.append(&mut hidden_unclear);
-        Ok(Report { tasks, took: started.elapsed(), depth_everything: depth == Depth::Everything })
+        Ok(Report {
+            tasks,
+            took: started.elapsed(),
+            depth_everything: depth == Depth::Everything,
+            last_in_turn: None,
+        })
     }
 
     /// All living tasks that descend from the keeper, with their roles.
@@ -229,6 +247,7 @@ impl Verifier {
                     files: TaskFiles::open(process, task)?,
                     namespaces: None,
                     program: ProgramCheck::NotAsked,
+                    holds: None,
                     seen: 0,
                 }),
             };
@@ -262,14 +281,13 @@ impl Verifier {
     ) -> Option<TaskReport> {
         let Sighting { process, is_first, role, status, task } = sighting;
         let known = self.known.get_mut(&task.pid)?;
-        let dumpable = match (testimony, role) {
-            (Some(Testimony::Inside), _) => true,
-            _ => match known.files.is_dumpable(status.uids[1]) {
-                Ok(dumpable) => dumpable,
-                Err(_) => return None,
-            },
+        let (testimony, dumpable) = match testimony {
+            Some(Testimony::Inside) => (testimony, true),
+            Some(Testimony::Refused) => confirm_refusal(&known.files, role, &status, entries)?,
+            _ => (testimony, known.files.is_dumpable(status.uids[1]).ok()?),
         };
-        if known.namespaces.is_none() || depth == Depth::Everything || status.capabilities != 0 {
+        let is_due = is_due(task.pid.get().unsigned_abs().into(), self.passes, depth);
+        if known.namespaces.is_none() || is_due || status.capabilities != 0 {
             // The task's own: each may leave a namespace by itself, and those
             // of a leader that has ended are gone.
             known.namespaces = Namespaces::of(task.pid).ok();
@@ -293,12 +311,12 @@ impl Verifier {
             Some(expectation) => judge(&evidence, expectation),
             None => Verdict::Unknown(vec![Reason::NoPlace]),
         };
-        if depth == Depth::Everything
-            && matches!(role, Role::Agent(_))
-            && is_first
-            && verdict.holds()
-            && let Some(reason) = descriptors::check(task.pid, entries)
-        {
+        if is_due {
+            known.holds = (matches!(role, Role::Agent(_)) && is_first && verdict.holds())
+                .then(|| descriptors::check(task.pid, entries))
+                .flatten();
+        }
+        if let Some(reason) = known.holds.clone().filter(|_| verdict.holds()) {
             verdict = if reason.is_ignorance() {
                 Verdict::Unknown(vec![reason])
             } else {
@@ -371,6 +389,11 @@ impl Verifier {
     }
 }
 
+/// Whether it is the turn of what has this number.
+fn is_due(number: u64, pass: u64, depth: Depth) -> bool {
+    depth == Depth::Everything || number % TURNS == pass % TURNS
+}
+
 /// Ids inside a veil say nothing outside it: another veil has the same ones.
 fn is_in_launchs_namespace(process: Pid, entries: &Entries) -> bool {
     if entries.depth() == 0 {
@@ -378,12 +401,6 @@ fn is_in_launchs_namespace(process: Pid, entries: &Entries) -> bool {
     }
     let wanted = entries.expectation.as_ref().map(|expectation| expectation.inside.pid);
     Namespaces::of(process).is_ok_and(|found| Some(found.pid) == wanted)
-}
-
-/// Whether a witness knows of a task that the walk has not seen.
-fn has_unknown(inside: &[(Layer, Pid)], sightings: &[Sighting], entries: &Entries) -> bool {
-    let seen = ids_inside(sightings, entries);
-    inside.iter().any(|(_, task)| !seen.contains(task))
 }
 
 /// The tasks seen, as the launch's own pid namespace numbers them.
@@ -429,12 +446,8 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
         let Some(as_inside) = sighting.status.id_at(entries.depth()) else {
             continue;
         };
-        let witness = match sighting.role {
-            Role::Agent(layer) => layer,
-            Role::Supervisor(Layer::Server | Layer::Client)
-            | Role::Warden(Layer::Server | Layer::Client)
-            | Role::Stray => Layer::Pen,
-            Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => continue,
+        let Some(witness) = witness_for(sighting.role) else {
+            continue;
         };
         questions.entry(witness).or_default().push((sighting.status.task, as_inside));
     }
@@ -460,15 +473,67 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
     testimonies
 }
 
-/// Every task of the user that a witness has in its domain, by the id
-/// that the launch knows it by. With a veil no member can be outside its pid namespace, so only that is
-/// looked at; without one, the whole host.
-fn everything_inside(entries: &Entries, uid: u32, stopped: &[Layer]) -> Vec<(Layer, Pid)> {
+/// What a refusal says, and whether the task is dumpable. A refusal counts only
+/// with the dumpable flag that the task had when the kernel was asked, and the
+/// flag can change meanwhile: the task's own doing, or its `exec`. So it is asked
+/// again until the flag was the same before and after. `None` when the task is
+/// gone.
+fn confirm_refusal(
+    files: &TaskFiles,
+    role: Role,
+    status: &Status,
+    entries: &Entries,
+) -> Option<(Option<Testimony>, bool)> {
+    const MOST_TRIES: usize = 5;
+    let is_dumpable = || files.is_dumpable(status.uids[1]).ok();
+    let mut before = is_dumpable()?;
+    let is_part = matches!(role, Role::Supervisor(_) | Role::Warden(_));
+    if is_part && !before {
+        // They are so from their start and do not change.
+        return Some((Some(Testimony::Refused), false));
+    }
+    let warden = witness_for(role).and_then(|layer| entries.wardens.get(&layer));
+    for _ in 0..MOST_TRIES {
+        let asked = warden.zip(status.id_at(entries.depth())).map(|(w, id)| w.ask(vec![id]));
+        let answer = asked.and_then(|a| a.wait(TESTIMONY_LIMIT)).and_then(|a| a.first().copied());
+        let after = is_dumpable()?;
+        match answer {
+            Some(Testimony::Refused) if before != after => before = after,
+            answer => return Some((answer, after)),
+        }
+    }
+    Some((Some(Testimony::Unclear), before))
+}
+
+/// Whose warden is asked about a task.
+fn witness_for(role: Role) -> Option<Layer> {
+    match role {
+        Role::Agent(layer) => Some(layer),
+        Role::Supervisor(Layer::Server | Layer::Client)
+        | Role::Warden(Layer::Server | Layer::Client)
+        | Role::Stray => Some(Layer::Pen),
+        Role::Veil | Role::Supervisor(Layer::Pen) | Role::Warden(Layer::Pen) => None,
+    }
+}
+
+/// Every task of the user that a witness has in its domain and that the walk has
+/// not seen, by the id that the launch knows it by. Of a process that was seen
+/// all tasks were. With a veil no member can be outside its pid namespace, so
+/// only that is looked at; without one, the whole host.
+fn others_inside(
+    entries: &Entries,
+    uid: u32,
+    sightings: &[Sighting],
+) -> io::Result<Vec<(Layer, Pid)>> {
     let root = match entries.init() {
         Some(init) => format!("/proc/{}/root/proc", init.pid),
         None => "/proc".to_owned(),
     };
-    let tasks = user_tasks(Path::new(&root), uid).unwrap_or_default();
+    let seen = ids_inside(sightings, entries);
+    let stopped = stopped(sightings);
+    let mut tasks = user_tasks_beside(Path::new(&root), uid, |process| seen.contains(&process))?;
+    // Those of a process whose leader has ended are among them.
+    tasks.retain(|task| !seen.contains(task));
     let ask = |warden: &Arc<Warden>| -> Vec<_> {
         tasks.chunks(MOST_IN_QUERY).map(|c| (c.to_vec(), warden.ask(c.to_vec()))).collect()
     };
@@ -490,7 +555,7 @@ fn everything_inside(entries: &Entries, uid: u32, stopped: &[Layer]) -> Vec<(Lay
             }
         }
     }
-    inside
+    Ok(inside)
 }
 
 impl Roster {

@@ -13,10 +13,9 @@ use super::roster::Roster;
 use super::verifier::{Depth, Report, Verifier};
 use crate::state::Ledger;
 
-/// Between two passes over the tasks.
+/// Between two passes. What is looked at in turn (`verifier::TURNS`) is due every
+/// two seconds.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Between two passes over everything.
-const DEEP_INTERVAL: Duration = Duration::from_secs(2);
 /// A pass that is asked for and does not come.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -60,7 +59,7 @@ impl Watch {
                 verifier: Verifier::new(roster),
                 ledger,
                 events,
-                last_deep: None,
+                last_in_turn: None,
                 failing: None,
                 over,
             };
@@ -92,7 +91,7 @@ impl Watch {
                         }
                     }
                     Err(RecvTimeoutError::Timeout) => {
-                        watcher.look_in_turn();
+                        watcher.look(Depth::InTurn);
                         next = Instant::now() + INTERVAL;
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
@@ -140,7 +139,8 @@ struct Watcher {
     verifier: Verifier,
     ledger: Arc<Ledger>,
     events: Sender<Event>,
-    last_deep: Option<Instant>,
+    /// What the last pass took that looked at what was due.
+    last_in_turn: Option<Duration>,
     /// What was wrong last time, so that each change is told once.
     failing: Option<String>,
     /// The launch is being taken down.
@@ -148,28 +148,24 @@ struct Watcher {
 }
 
 impl Watcher {
-    fn look_in_turn(&mut self) {
-        let is_time = self.last_deep.is_none_or(|last| last.elapsed() >= DEEP_INTERVAL);
-        self.look(if is_time { Depth::Everything } else { Depth::Tasks });
-    }
-
     /// Makes a pass and tells of a change; `None` once the watch is over.
     fn look(&mut self, depth: Depth) -> Option<Report> {
-        if depth == Depth::Everything {
-            self.last_deep = Some(Instant::now());
-        }
         let found = self.verifier.pass(depth);
         if self.over.load(Ordering::SeqCst) {
             return None;
         }
-        let report = match found {
+        let mut report = match found {
             Ok(report) => report,
             Err(error) => {
                 // What cannot be read is not confirmed.
                 self.ledger.add("pass-failed", json!({ "error": error.to_string() }));
-                Report { tasks: Vec::new(), took: Duration::ZERO, depth_everything: false }
+                Report::default()
             }
         };
+        if depth == Depth::InTurn && !report.tasks.is_empty() {
+            self.last_in_turn = Some(report.took);
+        }
+        report.last_in_turn = self.last_in_turn;
         let failing = (!report.holds()).then(|| describe_failure(&report));
         if failing != self.failing {
             self.ledger.add(
