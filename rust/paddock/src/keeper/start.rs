@@ -94,17 +94,31 @@ impl Keeper<'_> {
     /// The guard accepts on a socket in the pen's network, which was asked for
     /// before anything else that the pen's warden has to answer.
     pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
+        let deadline = Instant::now() + LAYER_LIMIT;
+        // The inner wardens may be heard first, each on a thread of its own;
+        // they are needed later.
+        let mut put_off = Vec::new();
         let listener = loop {
-            match self.wait_for_message("pen")? {
-                (Layer::Pen, ToKeeper::Listening, mut descriptors) => break descriptors.pop(),
-                (Layer::Pen, ToKeeper::ListenFailed { error }, _) => {
-                    return Err(
-                        self.layer_failed("pen", &format!("no port for the guard: {error}"))
-                    );
+            match self.start_event(deadline, "pen")? {
+                Event::FromWarden {
+                    layer: Layer::Pen,
+                    message: ToKeeper::Listening,
+                    mut descriptors,
+                } => break descriptors.pop(),
+                Event::FromWarden { message: ToKeeper::ListenFailed { error }, .. } => {
+                    let reason = format!("no port for the guard: {error}");
+                    return Err(self.layer_failed("pen", &reason));
                 }
-                _ => {}
+                event @ (Event::Knock(_)
+                | Event::FromWarden { message: ToKeeper::Started { .. }, .. }) => {
+                    put_off.push(event);
+                }
+                other => self.handle_at_start(other)?,
             }
         };
+        for event in put_off {
+            let _ = self.sender.send(event);
+        }
         let listener = listener
             .map(TcpListener::from)
             .ok_or_else(|| self.layer_failed("pen", "the guard's socket did not arrive"))?;
@@ -383,18 +397,6 @@ impl Keeper<'_> {
         loop {
             match self.start_event(deadline, "pen")? {
                 Event::Knock(knock) if layers.contains(&knock.layer) => return Ok(knock),
-                other => self.handle_at_start(other)?,
-            }
-        }
-    }
-
-    fn wait_for_message(&mut self, layer: &str) -> Result<(Layer, ToKeeper, Vec<OwnedFd>), Error> {
-        let deadline = Instant::now() + LAYER_LIMIT;
-        loop {
-            match self.start_event(deadline, layer)? {
-                Event::FromWarden { layer, message, descriptors } => {
-                    return Ok((layer, message, descriptors));
-                }
                 other => self.handle_at_start(other)?,
             }
         }
