@@ -66,9 +66,7 @@ fn processes_that_are_hard_to_keep_track_of_are_seen_and_ended() {
             wait_until_exists(&note);
         }
         let (code, report) = launch.verify();
-        if (code, &report["holds"]) != (Some(0), &json!(true)) {
-            panic!("{tier}: {report:#}\n{}", launch.terminate().stderr);
-        }
+        assert_eq!((code, &report["holds"]), (Some(0), &json!(true)), "{tier}: {report:#}");
         let mut members = Vec::new();
         for kind in kinds {
             let note = host.workspace().join(kind);
