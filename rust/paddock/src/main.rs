@@ -16,6 +16,7 @@ mod standin;
 mod state;
 mod warden;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -41,9 +42,10 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprintln!("paddock: {error}");
+            // A full or closed standard error must not change the exit status.
+            let _ = writeln!(std::io::stderr(), "paddock: {error}");
             if let Some(advice) = error.advice() {
-                eprintln!("  next: {advice}");
+                let _ = writeln!(std::io::stderr(), "  next: {advice}");
             }
             ExitCode::from(error.status())
         }

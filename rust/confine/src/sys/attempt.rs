@@ -72,6 +72,19 @@ pub fn attempt_memory_read(target: Pid, address: usize) -> io::Result<()> {
     if read < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Looks up the calling thread's keyring, making it when there is none
+/// (`keyctl_get_keyring_ID(3)`, `KEY_SPEC_THREAD_KEYRING`); it goes with the
+/// thread.
+///
+/// # Errors
+/// What the kernel or a filter answers.
+pub fn attempt_keyring() -> io::Result<()> {
+    const THREAD_KEYRING: libc::c_long = -1;
+    // SAFETY: three integers; the operation is KEYCTL_GET_KEYRING_ID (0), and
+    // the third lets the kernel make the keyring.
+    check(unsafe { libc::syscall(libc::SYS_keyctl, 0, THREAD_KEYRING, 1) }).map(drop)
+}
+
 /// Duplicates descriptor 0 of the process behind `pidfd` (`pidfd_getfd(2)`).
 ///
 /// # Errors

@@ -6,7 +6,8 @@ mod attempt;
 mod spawn;
 
 pub use attempt::{
-    attempt_io_uring_setup, attempt_memory_read, attempt_pidfd_getfd, attempt_trace,
+    attempt_io_uring_setup, attempt_keyring, attempt_memory_read, attempt_pidfd_getfd,
+    attempt_trace,
 };
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 
@@ -133,6 +134,8 @@ pub mod numbers {
     pub const SETPRIORITY: i64 = libc::SYS_setpriority;
     /// `ioprio_set`.
     pub const IOPRIO_SET: i64 = libc::SYS_ioprio_set;
+    /// `add_key`, `request_key` and `keyctl`.
+    pub const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
     /// "Operation not permitted".
     pub const EPERM: u32 = libc::EPERM.cast_unsigned();
 }

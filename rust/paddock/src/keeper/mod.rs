@@ -135,6 +135,7 @@ impl Keeper<'_> {
         })?;
         let veil = self.start_outermost()?;
         // While the layers start.
+        self.ledger.add("start", self.plan.describe());
         let canaries = canaries::Canaries::plant(self.plan)?;
         control::open(self)?;
         self.know_outermost(veil)?;
@@ -396,7 +397,6 @@ impl<'a> Keeper<'a> {
         );
         record.store(&lock)?;
         let ledger = Ledger::open(&plan.paths.state.join("ledger.jsonl")).map_err(unusable)?;
-        ledger.add("start", plan.describe());
         let roster = Roster::new(
             keeper,
             rustix::process::getuid().as_raw(),

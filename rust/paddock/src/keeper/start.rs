@@ -193,7 +193,11 @@ impl Keeper<'_> {
             to_prove.retain(|l| *l != layer);
         }
         let kill = rustix::process::Signal::KILL.as_raw();
-        self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])?;
+        self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])
+    }
+
+    /// The process that the self-tests failed to reach has no place in the launch.
+    fn wait_for_canarys_end(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + LAYER_LIMIT;
         loop {
             match self.start_event(deadline, "pen")? {
@@ -221,6 +225,7 @@ impl Keeper<'_> {
         let watch =
             watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())
                 .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
+        self.wait_for_canarys_end()?;
         let report = watch
             .look_now()
             .ok_or_else(|| self.layer_failed("pen", "the first pass did not finish"))?;

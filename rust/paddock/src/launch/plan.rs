@@ -138,6 +138,13 @@ impl Plan {
         check_socket_path(&paths.link_folder().join("agent.sock"))?;
         check_socket_path(&paths.canaries_in_pen().join("seqpacket.sock"))?;
 
+        // nono takes a path with a comma for a list of paths.
+        for own in [&directories.state, &directories.data, &directories.runtime] {
+            if own.as_os_str().as_encoded_bytes().contains(&b',') {
+                let reason = "its path has a comma, which nono takes for a separator".into();
+                return Err(Error::DirectoryUnusable { path: own.clone(), reason });
+            }
+        }
         // What the veil replaces cannot hold what has to be seen inside.
         for own in [&directories.state, &directories.data] {
             if tier.has_veil() && own.starts_with("/tmp") {

@@ -52,7 +52,7 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Finds them, and asks each for its version.
+    /// Finds them, and asks each for its version where it is not known.
     ///
     /// # Errors
     /// The first that is missing, does not run, or is too old.
@@ -61,15 +61,10 @@ impl Programs {
         directories: &Directories,
         with_veil: bool,
     ) -> Result<Self, Error> {
-        // Each answers within milliseconds, but one after the other they are
-        // a good part of what a launch takes.
-        let veil = || with_veil.then(|| find_bwrap(config, directories)).transpose();
-        std::thread::scope(|scope| {
-            let other = std::thread::Builder::new().spawn_scoped(scope, veil);
-            let nono = find_nono(config, directories);
-            // Where no thread is to be had, one after the other.
-            let bwrap = other.ok().and_then(|other| other.join().ok()).unwrap_or_else(veil);
-            Ok(Self { paddock: find_self()?, nono: nono?, bwrap: bwrap? })
+        Ok(Self {
+            paddock: find_self()?,
+            nono: find_nono(config, directories)?,
+            bwrap: with_veil.then(|| find_bwrap(config, directories)).transpose()?,
         })
     }
 }

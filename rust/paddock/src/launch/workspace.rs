@@ -91,6 +91,10 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     if !metadata.is_dir() {
         return refuse("it is not a directory");
     }
+    // nono takes a list there: what follows the comma would be a grant, too.
+    if root.as_os_str().as_bytes().contains(&b',') {
+        return refuse("its path has a comma, which nono takes for a separator");
+    }
     if root == Path::new("/") {
         return refuse("it is the whole file system");
     }
@@ -205,7 +209,7 @@ mod tests {
     fn what_is_too_much_is_refused() {
         let root = tempfile::tempdir().unwrap();
         let home = root.path().canonicalize().unwrap().join("home");
-        for directory in ["work", ".ssh/x", ".config/paddock/x", "run"] {
+        for directory in ["work", "a,b", ".ssh/x", ".config/paddock/x", "run"] {
             std::fs::create_dir_all(home.join(directory)).unwrap();
         }
         let own = directories(&home);
@@ -223,6 +227,7 @@ mod tests {
             (home.join(".config/paddock/x"), "Paddock's own"),
             (home.join("run"), "Paddock's own"),
             (home.join("none"), "No such file"),
+            (home.join("a,b"), "comma"),
         ] {
             let reason = reason(find(&path));
             assert!(reason.contains(wanted), "{}: {reason}", path.display());

@@ -1,6 +1,6 @@
 //! What Landlock does not see: a process may change limits and priorities of
-//! every other process of its user. A limit on processor time ends a process
-//! as surely as a signal does.
+//! every other process of its user, and use the user's keyrings. A limit on
+//! processor time ends a process as surely as a signal does.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const IO_PRIORITY_OF_USER: u64 = 3;
 
 /// From here on this process, and all that it starts, can change limits and
 /// priorities only of themselves (`prlimit(2)`, `setpriority(2)`,
-/// `ioprio_set(2)`): the filter is inherited and cannot be taken off
+/// `ioprio_set(2)`), and use no keyring (`keyctl(2)`): the filter is inherited and cannot be taken off
 /// (`seccomp(2)`).
 pub(super) fn leave_others_alone() -> anyhow::Result<()> {
     let is = |argument, operator, value| {
@@ -33,11 +33,14 @@ pub(super) fn leave_others_alone() -> anyhow::Result<()> {
             SeccompRule::new(vec![is(0, SeccompCmpOp::Eq, user)?])?,
         ])
     };
-    let rules = BTreeMap::from([
+    let mut rules = BTreeMap::from([
         (numbers::PRLIMIT, limits),
         (numbers::SETPRIORITY, priorities(PRIORITY_OF_USER)?),
         (numbers::IOPRIO_SET, priorities(IO_PRIORITY_OF_USER)?),
     ]);
+    // Without a condition: always. The user's keyrings are the host's, and what
+    // is put there stays (`keyrings(7)`).
+    rules.extend(numbers::KEYS.map(|number| (number, Vec::new())));
     let refused = SeccompAction::Errno(numbers::EPERM);
     let target = std::env::consts::ARCH.try_into().context("no filter for this architecture")?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?;
