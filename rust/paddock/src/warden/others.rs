@@ -47,3 +47,31 @@ pub(super) fn leave_others_alone() -> anyhow::Result<()> {
     let program = BpfProgram::try_from(filter)?;
     seccompiler::apply_filter(&program).context("seccomp")
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, getpriority_process, setpriority_process};
+
+    use super::*;
+
+    #[test]
+    fn keyrings_and_other_processes_are_out_of_reach_once_the_filter_applies() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let other = Pid::from_raw(child.id().cast_signed());
+        // A filter belongs to a thread: this one's goes with it.
+        std::thread::spawn(move || {
+            let own = getpriority_process(None).unwrap();
+            assert!(setpriority_process(other, own).is_ok(), "control");
+            assert!(confine::sys::attempt_keyring().is_ok(), "control");
+            leave_others_alone().unwrap();
+            assert!(setpriority_process(None, own).is_ok(), "its own it may");
+            assert!(setpriority_process(other, own).is_err());
+            assert!(confine::sys::attempt_keyring().is_err());
+        })
+        .join()
+        .unwrap();
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+}
