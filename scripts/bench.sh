@@ -21,6 +21,14 @@ if ((EUID == 0)); then
     become_test_user "$nono"
     install -D -t "$stage/target/release" "$target/release/paddock" "$target/release/bench"
     binaries=$stage/target/release nono=$user_nono
+    # Sockets of a logged-in user are in memory. Where /run is not, make it so.
+    if [[ $(stat -f -c %T /run) != tmpfs ]]; then
+        runtime=$(mktemp -d /run/paddock-bench.XXXXXX)
+        trap 'umount "$runtime" || true; rm -rf -- "$runtime" "${scratch[@]}"' EXIT
+        mount -t tmpfs -o "mode=0700,uid=$(id -u paddock-test)" tmpfs "$runtime" ||
+            die "no file system in memory can be mounted on $runtime: measure as a plain user"
+        as_user+=(XDG_RUNTIME_DIR="$runtime")
+    fi
 else
     as_user=(env) binaries=$target/release
 fi

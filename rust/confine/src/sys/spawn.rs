@@ -143,3 +143,29 @@ pub fn unblock_signals() -> io::Result<()> {
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the descriptor table of a program, and of one that it starts.
+    fn table_sizes(room: Room) -> Vec<u32> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "cat /proc/$$/status /proc/self/status; true"]);
+        prepare_spawn(&mut command, SpawnSetup { room, ..SpawnSetup::default() });
+        let output = command.output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let sizes = text.lines().filter_map(|line| line.strip_prefix("FDSize:"));
+        sizes.map(|size| size.trim().parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn room_is_kept_through_exec_and_handed_on_where_it_is_to_be() {
+        assert_eq!(table_sizes(Room::Usual).len(), 2);
+        assert!(table_sizes(Room::Usual).iter().all(|size| *size < 1024), "control");
+        let own = table_sizes(Room::Own);
+        assert!(own[0] >= 1024 && own[1] < 1024, "{own:?}");
+        let inherited = table_sizes(Room::Inherited);
+        assert!(inherited.iter().all(|size| *size >= 1024), "{inherited:?}");
+    }
+}

@@ -133,9 +133,10 @@ impl Keeper<'_> {
         gatehouse::open(&self.plan.paths.gate(), self.sender.clone()).map_err(|e| {
             Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
         })?;
-        let veil = self.start_outermost()?;
+        let veil = self.start_outermost();
         // While the layers start.
         self.ledger.add("start", self.plan.describe());
+        let veil = veil?;
         let canaries = canaries::Canaries::plant(self.plan)?;
         control::open(self)?;
         self.know_outermost(veil)?;

@@ -54,7 +54,7 @@ pub(super) fn start_layer(
             new_session: true,
             dies_with_parent: true,
             default_signals: true,
-            // Standard input is null; nono closes what it inherits.
+            // Standard input is null; bubblewrap and nono close what they inherit.
             room: Room::Inherited,
             ..SpawnSetup::default()
         },

@@ -97,6 +97,8 @@ impl TaskReport {
 pub(super) struct Verifier {
     roster: Arc<Roster>,
     known: HashMap<Pid, KnownTask>,
+    /// The keeper's own threads.
+    own: HashMap<Pid, TaskFiles>,
     buffer: Vec<u8>,
     /// How many passes there have been.
     passes: u64,
@@ -127,7 +129,7 @@ struct Sighting {
 
 impl Verifier {
     pub(super) fn new(roster: Arc<Roster>) -> Self {
-        Self { roster, known: HashMap::new(), buffer: Vec::new(), passes: 0 }
+        Self { roster, known: HashMap::new(), own: HashMap::new(), buffer: Vec::new(), passes: 0 }
     }
 
     /// Makes one pass.
@@ -175,10 +177,10 @@ impl Verifier {
         let mut sightings = Vec::new();
         let mut pending: Vec<(Pid, Option<Role>)> = Vec::new();
         // The keeper's own threads; its children are the launch.
-        for task in tasks_of(self.roster.keeper.pid)? {
-            match TaskFiles::open(self.roster.keeper.pid, task)
-                .and_then(|files| files.children(&mut self.buffer))
-            {
+        let own = tasks_of(self.roster.keeper.pid)?;
+        self.own.retain(|task, _| own.contains(task));
+        for task in own {
+            match self.own_children(task) {
                 Ok(children) => pending.extend(children.into_iter().map(|pid| (pid, None))),
                 Err(e) if is_gone(&e) => {}
                 Err(e) => return Err(e),
@@ -192,6 +194,28 @@ impl Verifier {
             self.sight_process(process, parent_role, entries, round, &mut sightings, &mut pending)?;
         }
         Ok(sightings)
+    }
+
+    /// The children of one of the keeper's own threads.
+    fn own_children(&mut self, task: Pid) -> io::Result<Vec<Pid>> {
+        for may_be_stale in [true, false] {
+            let files = match self.own.entry(task) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
+                    entry.insert(TaskFiles::open(self.roster.keeper.pid, task)?)
+                }
+            };
+            match files.children(&mut self.buffer) {
+                Err(e) if is_gone(&e) => {
+                    self.own.remove(&task);
+                    if !may_be_stale {
+                        return Err(e);
+                    }
+                }
+                read => return read,
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn sight_process(

@@ -46,23 +46,20 @@ pub(crate) fn measure_escape() -> anyhow::Result<Vec<Row>> {
     ])
 }
 
-/// Starts a process in the veil and outside the pen: entered from outside, and
-/// orphaned there, it becomes a child of the veil's first process.
+/// Starts a process in the veil and outside the pen.
 fn let_out(host: &Host, launch: &Launch, born: &Path) -> anyhow::Result<()> {
     let records = host.records();
     let record = records.iter().find(|record| record["launch"] == *launch.id);
     let parts = record.and_then(|record| record["parts"].as_array()).context("parts")?;
     let init = parts.iter().find(|part| part["name"] == "veil-init").context("a first process")?;
-    let status = Command::new("nsenter")
-        .args(["--target", &init["process"]["pid"].to_string()])
-        .args(["--user", "--mount", "--pid", "--preserve-credentials", "--wd=/", "--"])
-        .args(["/bin/sh", "-c", "\"$0\" write-time-and-stay \"$1\" & exit 0"])
-        .args([own_path()?.as_path(), born])
+    let status = Command::new(own_path()?)
+        .args(["intrude", &init["process"]["pid"].to_string()])
+        .arg(born)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
         .status()?;
-    ensure!(status.success(), "nsenter: {status}");
+    ensure!(status.success(), "nobody got in: {status}");
     Ok(())
 }
 

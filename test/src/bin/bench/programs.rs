@@ -1,15 +1,19 @@
 //! The programs that stand in for an agent while something is measured: this
 //! very file, started with one of these words.
 
+use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use confine::sys::owner_of_namespace;
 use paddock_test::host::Host;
 use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// What ends the program that echoes.
 pub(crate) const END: u8 = 4;
@@ -26,6 +30,7 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<Option<ExitCode>> {
         }
         ["listen", path] => listen(Path::new(path))?,
         ["echo"] => echo()?,
+        ["intrude", veil, path] => intrude(veil, path)?,
         _ => return Ok(None),
     }
     Ok(Some(ExitCode::SUCCESS))
@@ -58,6 +63,21 @@ fn listen(path: &Path) -> anyhow::Result<()> {
     loop {
         drop(listener.accept()?);
     }
+}
+
+/// Has a process started in the pid namespace of the veil's first process and
+/// orphaned there: it becomes that one's child, in no sandbox.
+fn intrude(veil: &str, path: &str) -> anyhow::Result<()> {
+    let namespace = File::open(format!("/proc/{veil}/ns/pid"))?;
+    let owner = owner_of_namespace(namespace.as_fd())?;
+    move_into_link_name_space(owner.as_fd(), Some(LinkNameSpaceType::User))?;
+    // For children only.
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
+    let own = own_path()?;
+    let orphan = "\"$0\" write-time-and-stay \"$1\" & exit 0";
+    let status = Command::new("/bin/sh").args(["-c", orphan]).arg(own).arg(path).status()?;
+    anyhow::ensure!(status.success(), "{status}");
+    Ok(())
 }
 
 /// Gives back every byte as it comes, with the terminal's own echo off.
