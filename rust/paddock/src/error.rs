@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use confine::Layer;
 
+use crate::output::{quoted, shown};
+
 /// Paddock's exit statuses beside the agent's own.
 pub(crate) mod status {
     /// Paddock failed; no agent ran, or its end is not known.
@@ -17,19 +19,19 @@ pub(crate) mod status {
 /// Every error that a person can meet, in alphabetical order.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("the agent file {path} is not usable: {reason}")]
+    #[error("the agent file {} is not usable: {reason}", shown(path))]
     AgentFile { path: PathBuf, reason: String },
     #[error("the program of agent {agent} was not found (looked for {names})")]
     AgentProgram { agent: String, names: String },
     #[error("there is no agent {name:?}; known: {known}")]
     AgentUnknown { name: String, known: String },
-    #[error("{program} at {path} cannot be used: {reason}")]
+    #[error("{program} at {} cannot be used: {reason}", shown(path))]
     BadProgram { program: &'static str, path: PathBuf, reason: String },
-    #[error("the configuration {path} is not usable: {reason}")]
+    #[error("the configuration {} is not usable: {reason}", shown(path))]
     Configuration { path: PathBuf, reason: String },
-    #[error("the directory {path} is not private: {reason}")]
-    DirectoryNotPrivate { path: PathBuf, reason: String },
-    #[error("the directory {path} cannot be used: {reason}")]
+    #[error("the directory {} is not private: {reason}", shown(path))]
+    DirectoryNotPrivate { path: PathBuf, reason: &'static str, remedy: &'static str },
+    #[error("the directory {} cannot be used: {reason}", shown(path))]
     DirectoryUnusable { path: PathBuf, reason: String },
     #[error("the allowed hosts are not usable: {reason}")]
     Hosts { reason: String },
@@ -49,9 +51,11 @@ pub(crate) enum Error {
     MissingProgram { program: &'static str, looked: String, install: &'static str },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
     NoNamespaces { tier: &'static str, reason: String, setting: String },
+    #[error("the output cannot be written: {reason}")]
+    Output { reason: String },
     #[error("this process had children before it became paddock: {processes}")]
     OtherChildren { processes: String },
-    #[error("{program} {found} at {path} is too old; {needed} or newer is needed")]
+    #[error("{program} {found} at {} is too old; {needed} or newer is needed", shown(path))]
     ProgramTooOld {
         program: &'static str,
         path: PathBuf,
@@ -63,17 +67,17 @@ pub(crate) enum Error {
     Root,
     #[error("the self-test of the {layer} layer failed: {what}")]
     SelfTest { layer: Layer, what: String },
-    #[error("the path {path} is too long for a socket by {excess} bytes")]
+    #[error("the path {} is too long for a socket by {excess} bytes", shown(path))]
     SocketPath { path: PathBuf, excess: usize },
     #[error("the agent's {half} could not be started: {reason}")]
     StartAgent { half: &'static str, reason: String, not_found: bool },
-    #[error("the record {path} has schema version {found}; this paddock knows {known}")]
+    #[error("the record {} has schema version {found}; this paddock knows {known}", shown(path))]
     StateVersion { path: PathBuf, found: u64, known: u32 },
     #[error("stopped by {by}")]
     Stopped { by: String, status: u8 },
     #[error("the agent was stopped: {what}")]
     Unconfined { what: String },
-    #[error("the workspace {path} cannot be used: {reason}")]
+    #[error("the workspace {} cannot be used: {reason}", shown(path))]
     Workspace { path: PathBuf, reason: String },
 }
 
@@ -100,8 +104,8 @@ impl Error {
                 "install it, or name it: in the configuration, [agents.{agent}] program = \"/path\""
             ),
             Self::AgentUnknown { .. } => "paddock info --agents lists them".into(),
-            Self::DirectoryNotPrivate { path, .. } => {
-                format!("chmod 700 {}", path.display())
+            Self::DirectoryNotPrivate { path, remedy, .. } => {
+                format!("{remedy} {}", quoted(&shown(path)))
             }
             Self::DirectoryUnusable { .. } => {
                 "paddock info --paths shows every directory in use".into()
@@ -134,7 +138,8 @@ impl Error {
             Self::BadProgram { .. } => {
                 "paddock info --programs shows which programs are used, and from where".into()
             }
-            Self::SelfTest { .. }
+            Self::Output { .. }
+            | Self::SelfTest { .. }
             | Self::StartAgent { .. }
             | Self::Stopped { .. }
             | Self::Unconfined { .. } => {

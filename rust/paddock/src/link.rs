@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use crate::error::status;
+use crate::output::complain;
 
 /// A local connection is accepted or refused at once.
 const PROBE_LIMIT: Duration = Duration::from_millis(200);
@@ -75,7 +76,7 @@ pub(crate) fn await_server(link: &Link, argv: &[OsString]) -> ExitCode {
         return ExitCode::from(status::FAILED);
     };
     let error = Command::new(program).args(arguments).exec();
-    eprintln!("paddock: the agent's client does not start: {error}");
+    complain(format_args!("the agent's client does not start: {error}"));
     ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
         status::NOT_FOUND
     } else {

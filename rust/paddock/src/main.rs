@@ -10,18 +10,19 @@ mod keeper;
 mod launch;
 mod link;
 mod notices;
+mod output;
 #[cfg(test)]
 mod reference;
 mod standin;
 mod state;
 mod warden;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use cli::{Cli, Command};
+use output::complain;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -42,11 +43,8 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            // A full or closed standard error must not change the exit status.
-            let _ = writeln!(std::io::stderr(), "paddock: {error}");
-            if let Some(advice) = error.advice() {
-                let _ = writeln!(std::io::stderr(), "  next: {advice}");
-            }
+            let advice = error.advice().map(|advice| format!("\n  next: {advice}"));
+            complain(format_args!("{error}{}", advice.unwrap_or_default()));
             ExitCode::from(error.status())
         }
     }
@@ -55,7 +53,7 @@ fn main() -> ExitCode {
 /// For the parts that run on their own, inside a sandbox.
 fn report(result: anyhow::Result<ExitCode>) -> ExitCode {
     result.unwrap_or_else(|error| {
-        eprintln!("paddock: {error:#}");
+        complain(format_args!("{error:#}"));
         ExitCode::from(error::status::FAILED)
     })
 }

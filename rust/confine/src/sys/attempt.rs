@@ -85,6 +85,23 @@ pub fn attempt_keyring() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_keyctl, 0, THREAD_KEYRING, 1) }).map(drop)
 }
 
+/// Makes a System V shared memory segment and removes it (`shmget(2)`).
+///
+/// # Errors
+/// What the kernel or a filter answers.
+pub fn attempt_shared_memory() -> io::Result<()> {
+    // SAFETY: three integers; a private key makes a new segment.
+    let segment = check(libc::c_long::from(unsafe {
+        libc::shmget(libc::IPC_PRIVATE, 4096, libc::IPC_CREAT | 0o600)
+    }))?;
+    let segment = libc::c_int::try_from(segment).map_err(|_| io::ErrorKind::InvalidData)?;
+    // SAFETY: the segment is this call's own, and IPC_RMID takes no pointer.
+    check(libc::c_long::from(unsafe {
+        libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut())
+    }))
+    .map(drop)
+}
+
 /// Duplicates descriptor 0 of the process behind `pidfd` (`pidfd_getfd(2)`).
 ///
 /// # Errors

@@ -7,7 +7,7 @@ mod spawn;
 
 pub use attempt::{
     attempt_io_uring_setup, attempt_keyring, attempt_memory_read, attempt_pidfd_getfd,
-    attempt_trace,
+    attempt_shared_memory, attempt_trace,
 };
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 
@@ -136,6 +136,23 @@ pub mod numbers {
     pub const IOPRIO_SET: i64 = libc::SYS_ioprio_set;
     /// `add_key`, `request_key` and `keyctl`.
     pub const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
+    /// System V shared memory, semaphores and message queues (`sysvipc(7)`), and
+    /// POSIX message queues (`mq_overview(7)`).
+    pub const IPC: [i64; 13] = [
+        libc::SYS_shmget,
+        libc::SYS_shmat,
+        libc::SYS_shmctl,
+        libc::SYS_semget,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_semctl,
+        libc::SYS_msgget,
+        libc::SYS_msgsnd,
+        libc::SYS_msgrcv,
+        libc::SYS_msgctl,
+        libc::SYS_mq_open,
+        libc::SYS_mq_unlink,
+    ];
     /// "Operation not permitted".
     pub const EPERM: u32 = libc::EPERM.cast_unsigned();
 }

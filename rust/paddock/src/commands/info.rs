@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{shown, state_name};
+use super::state_name;
 use crate::agent::{self, Values};
 use crate::cli::Info;
 use crate::error::Error;
 use crate::launch::{Config, Directories, Found, find_agent, find_bwrap, find_nono, find_self};
+use crate::output::{print, shown};
 use crate::state::find_launch;
 
 /// Shows a launch, or what would be used here.
@@ -17,8 +18,7 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
         return programs(options, &directories);
     }
     if options.paths {
-        paths(options, &directories);
-        return Ok(0);
+        return paths(options, &directories);
     }
     if options.agents {
         return agents(options, &directories);
@@ -28,20 +28,23 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
     value["state"] = state_name(&launch).into();
     value["ledger"] = json!(launch.directory.join("ledger.jsonl"));
     if options.json {
-        println!("{value}");
+        print(format_args!("{value}"))?;
     } else {
         let record = &launch.record;
-        println!("launch     {} ({})", record.launch, state_name(&launch));
-        println!("agent      {} ({})", record.agent, record.tier);
-        println!("workspace  {}", shown(&record.workspace));
-        println!("keeper     {}", record.keeper);
+        print(format_args!("launch     {} ({})", record.launch, state_name(&launch)))?;
+        print(format_args!("agent      {} ({})", record.agent, record.tier))?;
+        print(format_args!("workspace  {}", shown(&record.workspace)))?;
+        print(format_args!("keeper     {}", record.keeper))?;
         for part in &record.parts {
-            println!("  {:<18} {}", part.name, part.process);
+            print(format_args!("  {:<18} {}", part.name, part.process))?;
         }
         if let Some(status) = record.status {
-            println!("status     {status} {}", record.reason.as_deref().unwrap_or_default());
+            print(format_args!(
+                "status     {status} {}",
+                record.reason.as_deref().unwrap_or_default()
+            ))?;
         }
-        println!("ledger     {}", shown(&launch.directory.join("ledger.jsonl")));
+        print(format_args!("ledger     {}", shown(&launch.directory.join("ledger.jsonl"))))?;
     }
     Ok(0)
 }
@@ -69,24 +72,24 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
         let values: Vec<Value> = found
             .iter()
             .map(|(name, program)| match program {
-                Ok(p) => json!({ "name": name, "path": p.path, "version": p.version, "source": p.source }),
+                Ok(p) => json!({ "name": name, "path": p.path.to_string_lossy(), "version": p.version, "source": p.source }),
                 Err(e) => json!({ "name": name, "error": e.to_string(), "advice": e.advice() }),
             })
             .collect();
-        println!("{}", json!({ "schema": 1, "programs": values }));
+        print(format_args!("{}", json!({ "schema": 1, "programs": values })))?;
     } else {
         for (name, program) in &found {
             match program {
-                Ok(p) => println!(
+                Ok(p) => print(format_args!(
                     "{name:<14} {} {} (from {})",
                     shown(&p.path),
                     p.version.as_deref().unwrap_or("-"),
                     p.source
-                ),
+                ))?,
                 Err(e) => {
-                    println!("{name:<14} missing: {e}");
+                    print(format_args!("{name:<14} missing: {e}"))?;
                     if let Some(advice) = e.advice() {
-                        println!("{:<14} {advice}", "");
+                        print(format_args!("{:<14} {advice}", ""))?;
                     }
                 }
             }
@@ -95,7 +98,7 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
     Ok(if required_missing { crate::error::status::FAILED } else { 0 })
 }
 
-fn paths(options: &Info, directories: &Directories) {
+fn paths(options: &Info, directories: &Directories) -> Result<u8, Error> {
     let rows = [
         ("configuration", directories.config_file()),
         ("own agents", directories.agents()),
@@ -107,12 +110,13 @@ fn paths(options: &Info, directories: &Directories) {
     if options.json {
         let rows: serde_json::Map<String, Value> =
             rows.iter().map(|(name, path)| ((*name).to_owned(), json!(path))).collect();
-        println!("{}", json!({ "schema": 1, "paths": rows }));
+        print(format_args!("{}", json!({ "schema": 1, "paths": rows })))?;
     } else {
         for (name, path) in rows {
-            println!("{name:<14} {}", shown(&path));
+            print(format_args!("{name:<14} {}", shown(&path)))?;
         }
     }
+    Ok(0)
 }
 
 fn agents(options: &Info, directories: &Directories) -> Result<u8, Error> {
@@ -121,12 +125,12 @@ fn agents(options: &Info, directories: &Directories) -> Result<u8, Error> {
         let agent = agent::load(&name, &directories.agents())?;
         let source = agent.source.as_ref().map_or("shipped".to_owned(), |path| shown(path));
         if !options.json {
-            println!("{name:<10} {} ({source})", agent.file.title);
+            print(format_args!("{name:<10} {} ({source})", agent.file.title))?;
         }
         rows.push(json!({ "name": name, "title": agent.file.title, "source": source }));
     }
     if options.json {
-        println!("{}", json!({ "schema": 1, "agents": rows }));
+        print(format_args!("{}", json!({ "schema": 1, "agents": rows })))?;
     }
     Ok(0)
 }

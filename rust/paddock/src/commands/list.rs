@@ -2,10 +2,11 @@
 
 use serde_json::json;
 
-use super::{shown, state_name};
+use super::state_name;
 use crate::cli::Output;
 use crate::error::Error;
 use crate::launch::Directories;
+use crate::output::{complain, print, shown};
 use crate::state::{now_ms, stored_launches};
 
 /// Lists launches, oldest first.
@@ -13,7 +14,7 @@ pub(crate) fn list(options: &Output) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let (launches, errors) = stored_launches(&directories);
     for error in &errors {
-        eprintln!("paddock: {error}");
+        complain(format_args!("{error}"));
     }
     if options.json {
         let launches: Vec<_> = launches
@@ -24,15 +25,15 @@ pub(crate) fn list(options: &Output) -> Result<u8, Error> {
                 value
             })
             .collect();
-        println!("{}", json!({ "schema": 1, "launches": launches }));
+        print(format_args!("{}", json!({ "schema": 1, "launches": launches })))?;
         return Ok(0);
     }
     if launches.is_empty() {
-        println!("no launches; paddock run starts one");
+        print(format_args!("no launches; paddock run starts one"))?;
     }
     for launch in &launches {
         let record = &launch.record;
-        println!(
+        print(format_args!(
             "{}  {:<8} {:<9} {:<9} {:>6}  {}",
             record.launch,
             state_name(launch),
@@ -40,7 +41,7 @@ pub(crate) fn list(options: &Output) -> Result<u8, Error> {
             record.tier.name(),
             age(now_ms().saturating_sub(record.started)),
             shown(&record.workspace),
-        );
+        ))?;
     }
     Ok(0)
 }

@@ -12,11 +12,10 @@ pub(crate) use run::run;
 pub(crate) use stop::stop;
 pub(crate) use verify::verify;
 
-use std::path::Path;
-
 use crate::cli::Which;
 use crate::error::Error;
 use crate::launch::Directories;
+use crate::output::complain;
 use crate::state::{Stored, find_launch, stored_launches};
 
 /// The launches that a command is about.
@@ -24,7 +23,7 @@ fn chosen(which: &Which, directories: &Directories) -> Result<Vec<Stored>, Error
     if which.all {
         let (launches, errors) = stored_launches(directories);
         for error in errors {
-            eprintln!("paddock: {error}");
+            complain(format_args!("{error}"));
         }
         return Ok(launches.into_iter().filter(is_open).collect());
     }
@@ -54,11 +53,6 @@ fn is_suspended(launch: &Stored) -> bool {
 /// It runs, or its keeper went without ending it.
 fn is_open(launch: &Stored) -> bool {
     launch.is_kept || launch.record.phase != crate::state::Phase::Ended
-}
-
-/// A path for a person.
-fn shown(path: &Path) -> String {
-    confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str())).to_string()
 }
 
 /// What a stored launch is doing.

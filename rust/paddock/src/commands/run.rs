@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::keeper;
 use crate::launch::{Config, Directories, Plan, Request};
 use crate::notices::Notices;
+use crate::output::{print, quoted};
 
 /// Launches an agent, or shows what would be launched.
 pub(crate) fn run(options: Run) -> Result<u8, Error> {
@@ -32,21 +33,21 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
     if options.dry_run {
         let description = plan.describe();
         if options.json {
-            println!("{description}");
+            print(format_args!("{description}"))?;
         } else {
-            print_plan(&description);
+            print_plan(&description)?;
         }
         return Ok(0);
     }
     keeper::run(&plan, &directories, notices)
 }
 
-fn print_plan(plan: &serde_json::Value) {
+fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
     let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
-    println!("agent      {} ({})", text("agent"), text("program"));
-    println!("workspace  {}", text("workspace"));
-    println!("tier       {}", text("tier"));
-    println!("AF_UNIX    {}", text("unixRace"));
+    print(format_args!("agent      {} ({})", text("agent"), text("program")))?;
+    print(format_args!("workspace  {}", text("workspace")))?;
+    print(format_args!("tier       {}", text("tier")))?;
+    print(format_args!("AF_UNIX    {}", text("unixRace")))?;
     let words = |value: &serde_json::Value| -> String {
         let words = value.as_array().into_iter().flatten().filter_map(|word| word.as_str());
         words.map(quoted).collect::<Vec<_>>().join(" ")
@@ -54,25 +55,18 @@ fn print_plan(plan: &serde_json::Value) {
     for layer in ["veil", "pen", "server", "client"] {
         let argv = &plan["layers"][layer];
         if !argv.is_null() {
-            println!("\n{layer} layer\n  {}", words(argv));
+            print(format_args!("\n{layer} layer\n  {}", words(argv)))?;
         }
     }
     for (title, key) in [("agent's server", "agentServer"), ("agent's client", "agentClient")] {
-        println!("\n{title}\n  {}", words(&plan[key]["argv"]));
-        println!("  variables: {}", words(&plan[key]["environment"]));
+        print(format_args!("\n{title}\n  {}", words(&plan[key]["argv"])))?;
+        print(format_args!("  variables: {}", words(&plan[key]["environment"])))?;
     }
-    println!("\ngrants");
+    print(format_args!("\ngrants"))?;
     for grant in plan["grants"].as_array().into_iter().flatten() {
         let field = |key: &str| grant[key].as_str().unwrap_or_default();
-        println!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path"));
+        print(format_args!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path")))?;
     }
-    println!("\nports      {}", plan["ports"]);
-    println!("hosts      {}", words(&plan["hosts"]));
-}
-
-/// A word as a shell would take it.
-fn quoted(word: &str) -> String {
-    let is_plain = !word.is_empty()
-        && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./:=,@%+{}".contains(&b));
-    if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    print(format_args!("\nports      {}", plan["ports"]))?;
+    print(format_args!("hosts      {}", words(&plan["hosts"])))
 }

@@ -11,6 +11,7 @@ use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, end_processes, members_left, remove_tree};
 use crate::launch::Directories;
+use crate::output::{complain, print};
 use crate::state::{KeeperLock, Phase, Record, Stored};
 
 /// For a keeper to end everything and itself.
@@ -22,14 +23,19 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     let launches = chosen(which, &directories)?;
     let mut worst = 0;
     let mut values = Vec::new();
+    // What cannot be told must not keep the next launch from being ended.
+    let mut told = Ok(());
     for launch in &launches {
         let left = end(launch, &directories);
         let id = launch.record.launch.as_str();
         match (&left, which.json) {
             (_, true) => {}
-            (Ok(0), _) => println!("launch {id} has ended; nothing of it is left"),
-            (Ok(n), _) => eprintln!("paddock: {n} processes of launch {id} could not be ended"),
-            (Err(e), _) => eprintln!("paddock: launch {id}: {e}"),
+            (Ok(0), _) => {
+                let printed = print(format_args!("launch {id} has ended; nothing of it is left"));
+                told = told.and(printed);
+            }
+            (Ok(n), _) => complain(format_args!("{n} processes of launch {id} could not be ended")),
+            (Err(e), _) => complain(format_args!("launch {id}: {e}")),
         }
         if !matches!(left, Ok(0)) {
             worst = status::FAILED;
@@ -41,11 +47,11 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
         }));
     }
     if which.json {
-        println!("{}", json!({ "schema": 1, "launches": values }));
+        print(format_args!("{}", json!({ "schema": 1, "launches": values })))?;
     } else if launches.is_empty() {
-        println!("no launch is running");
+        print(format_args!("no launch is running"))?;
     }
-    Ok(worst)
+    told.map(|()| worst)
 }
 
 fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {

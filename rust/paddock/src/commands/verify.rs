@@ -8,6 +8,7 @@ use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, members_left};
 use crate::launch::Directories;
+use crate::output::print;
 use crate::state::{Phase, Stored};
 
 /// Looks at launches now. 0 when every task is confirmed, 126 when one is not,
@@ -23,14 +24,14 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
             if launch.is_kept { ask(launch) } else { left_behind(launch, &keepers) };
         worst = worst.max(code);
         if !which.json {
-            print(launch, &value);
+            show(launch, &value)?;
         }
         values.push(value);
     }
     if which.json {
-        println!("{}", json!({ "schema": 1, "launches": values }));
+        print(format_args!("{}", json!({ "schema": 1, "launches": values })))?;
     } else if launches.is_empty() {
-        println!("no launch is running");
+        print(format_args!("no launch is running"))?;
     }
     Ok(worst)
 }
@@ -75,38 +76,42 @@ fn left_behind(launch: &Stored, keepers: &[ProcessId]) -> (u8, Value) {
     (code, value)
 }
 
-fn print(launch: &Stored, value: &Value) {
+fn show(launch: &Stored, value: &Value) -> Result<(), Error> {
     let id = &launch.record.launch;
     if let Some(left) = value["left"].as_array() {
         match (left.len(), launch.record.phase) {
-            (0, Phase::Ended) => println!("launch {id} has ended; nothing of it is left"),
-            (0, _) => println!(
+            (0, Phase::Ended) => {
+                print(format_args!("launch {id} has ended; nothing of it is left"))?;
+            }
+            (0, _) => print(format_args!(
                 "launch {id}: its keeper is gone, and nothing of it is left running\n  \
                  paddock stop {id} tidies up"
-            ),
+            ))?,
             (n, _) => {
-                println!("launch {id}: its keeper is gone and {n} of its processes run unwatched");
+                print(format_args!(
+                    "launch {id}: its keeper is gone and {n} of its processes run unwatched"
+                ))?;
                 for process in left {
-                    println!("  process {}", process["pid"]);
+                    print(format_args!("  process {}", process["pid"]))?;
                 }
-                println!("  paddock stop {id} ends them");
+                print(format_args!("  paddock stop {id} ends them"))?;
             }
         }
-        return;
+        return Ok(());
     }
     if value["ok"] != json!(true) {
-        println!("launch {id}: {}", value["error"].as_str().unwrap_or("no answer"));
-        return;
+        print(format_args!("launch {id}: {}", value["error"].as_str().unwrap_or("no answer")))?;
+        return Ok(());
     }
     let held = if value["holds"] == json!(true) { "confined" } else { "NOT CONFINED" };
     let tasks = value["tasks"].as_array().map(Vec::as_slice).unwrap_or_default();
-    println!(
+    print(format_args!(
         "launch {id} ({}, {}): {held}, {} tasks in {} us",
         launch.record.agent,
         launch.record.tier,
         tasks.len(),
         value["microseconds"]
-    );
+    ))?;
     for task in tasks {
         let field = |key: &str| task[key].as_str().unwrap_or("-");
         let reasons: Vec<&str> = task["reasons"]
@@ -115,7 +120,7 @@ fn print(launch: &Stored, value: &Value) {
             .flatten()
             .filter_map(|r| r["text"].as_str())
             .collect();
-        println!(
+        print(format_args!(
             "  {:<7} {:<10} {:>7} {:<10} {:<2} {}",
             field("layer"),
             field("role"),
@@ -123,8 +128,9 @@ fn print(launch: &Stored, value: &Value) {
             field("verdict"),
             if reasons.is_empty() { "-".to_owned() } else { reasons.join("; ") },
             shorten(field("command")),
-        );
+        ))?;
     }
+    Ok(())
 }
 
 /// The start of a command; the whole is in the JSON output.

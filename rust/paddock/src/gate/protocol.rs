@@ -42,8 +42,9 @@ pub(crate) enum ToKeeper {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToWarden {
-    /// Try these, then harden yourself.
-    Prove { attempts: Vec<Attempt> },
+    /// Try these, then harden yourself. `shares_ipc`: the launch has no IPC
+    /// namespace of its own.
+    Prove { attempts: Vec<Attempt>, shares_ipc: bool },
     /// Listen on this port of your loopback and hand the socket over.
     Listen { port: u16 },
     /// Start a child. Three descriptors travel along when `stdio` says so.

@@ -366,7 +366,8 @@ impl Keeper<'_> {
     ) -> Result<(), Error> {
         self.check_namespaces(layer)?;
         let attempts = canaries.for_layer(layer, target);
-        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone() }, &[])?;
+        let shares_ipc = !self.plan.tier.isolates_network();
+        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone(), shares_ipc }, &[])?;
         let deadline = Instant::now() + LAYER_LIMIT;
         // Other messages may come first; they are needed later.
         let mut put_off = Vec::new();

@@ -49,14 +49,22 @@ impl Directories {
             }
             _ => state.join("run"),
         };
-        Ok(Self {
+        let own = Self {
             config: under("XDG_CONFIG_HOME", ".config"),
             state,
             data: under("XDG_DATA_HOME", ".local/share"),
             cache: under("XDG_CACHE_HOME", ".cache"),
             runtime,
             home,
-        })
+        };
+        // Records, ledgers and nono's own session files are JSON.
+        for path in [&own.home, &own.config, &own.state, &own.data, &own.cache, &own.runtime] {
+            if path.to_str().is_none() {
+                let reason = "its path is not UTF-8".into();
+                return Err(Error::DirectoryUnusable { path: path.clone(), reason });
+            }
+        }
+        Ok(own)
     }
 
     /// The configuration file.
@@ -79,6 +87,9 @@ fn absolute(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|p| p.is_absolute())
 }
 
+/// What to do about a directory that somebody put there.
+const LOOK: &str = "see what it is, then move it away: ls -ld";
+
 /// Makes sure that `path` is a directory that only this user can use: owned by
 /// it, mode 0700, and no symbolic link. What is missing is made.
 ///
@@ -88,7 +99,7 @@ pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
     let unusable =
         |e: io::Error| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() };
     let exposed =
-        |reason: &str| Error::DirectoryNotPrivate { path: path.to_owned(), reason: reason.into() };
+        |reason, remedy| Err(Error::DirectoryNotPrivate { path: path.to_owned(), reason, remedy });
     if let Some(parent) = path.parent() {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(unusable)?;
     }
@@ -99,13 +110,13 @@ pub(crate) fn private_directory(path: &Path) -> Result<(), Error> {
     }
     let metadata = std::fs::symlink_metadata(path).map_err(unusable)?;
     if !metadata.is_dir() {
-        return Err(exposed("it is not a directory, or a symbolic link to one"));
+        return exposed("it is a symbolic link or no directory", LOOK);
     }
     if metadata.uid() != rustix::process::getuid().as_raw() {
-        return Err(exposed("it belongs to another user"));
+        return exposed("it belongs to another user", LOOK);
     }
     if metadata.mode() & 0o077 != 0 {
-        return Err(exposed("others can use it"));
+        return exposed("others can use it", "chmod 700");
     }
     Ok(())
 }

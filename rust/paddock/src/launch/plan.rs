@@ -15,6 +15,7 @@ use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, W
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
 use crate::link::Link;
+use crate::output::shown;
 
 /// What the person asked for.
 #[derive(Clone, Debug, Default)]
@@ -247,21 +248,21 @@ impl Plan {
             "schema": 1,
             "launch": self.id.as_str(),
             "agent": self.agent.file.name,
-            "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| p.display().to_string()),
+            "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| shown(p)),
             "tier": self.tier.name(),
             "unixRace": self.tier.unix_race(),
-            "workspace": self.workspace.root,
-            "program": self.program.path,
+            "workspace": shown(&self.workspace.root),
+            "program": shown(&self.program.path),
             "layers": {
                 "veil": self.tier.has_veil().then(|| words(&self.veil_argv(None))),
                 "pen": words(&self.pen_argv()),
                 "server": words(&self.server_argv()),
                 "client": words(&self.client_argv()),
             },
-            "agentServer": { "argv": words(&self.server.argv), "environment": names(&self.server), "home": self.server.home },
-            "agentClient": { "argv": words(&self.client.argv), "environment": names(&self.client), "home": self.client.home },
+            "agentServer": { "argv": words(&self.server.argv), "environment": names(&self.server), "home": shown(&self.server.home) },
+            "agentClient": { "argv": words(&self.client.argv), "environment": names(&self.client), "home": shown(&self.client.home) },
             "grants": self.grants().iter().map(|g| json!({
-                "layer": g.layer, "access": g.access.name(), "path": g.path,
+                "layer": g.layer, "access": g.access.name(), "path": shown(&g.path),
             })).collect::<Vec<_>>(),
             "ports": { "server": self.ports.server, "proxy": self.ports.proxy, "guard": self.ports.guard },
             "hosts": self.hosts,
@@ -313,7 +314,7 @@ fn values_for_half(
         path.components().any(|part| !matches!(part, std::path::Component::Normal(_)))
     };
     if let Some(path) = settings.directories.iter().find(|path| leaves_home(path)) {
-        return Err(unusable(agent, format!("{} is not a path below the home", path.display())));
+        return Err(unusable(agent, format!("{} is not a path below the home", shown(path))));
     }
     let proxied = half == "server";
     Ok(AgentHalf {

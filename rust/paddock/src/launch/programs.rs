@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::versions::{Stamp, Versions};
 use super::{Config, Directories};
 use crate::error::Error;
+use crate::output::shown;
 
 /// The nono that set-up installs, and the oldest that is accepted: the first
 /// with an isolated network and with `io_uring` refused under mediation.
@@ -129,7 +130,7 @@ fn look(
     }
     let mut looked = format!("[programs] {name} in the configuration, {variable}, PATH");
     if let Some(path) = cached {
-        looked = format!("{looked}, {}", path.display());
+        looked = format!("{looked}, {}", shown(path));
     }
     Err(Error::MissingProgram { program: name, looked, install })
 }
@@ -291,7 +292,7 @@ pub(crate) fn find_agent(
             return found(
                 "the agent",
                 &path,
-                format!("{}, behind {}", start.source, start.path.display()),
+                format!("{}, behind {}", start.source, shown(&start.path)),
             );
         }
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Directories;
 use crate::error::Error;
+use crate::output::shown;
 
 /// A workspace that has been checked.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ fn refuse_link(path: &Path) -> Result<(), Error> {
         let target = plain.canonicalize().map_err(|e| unusable(e.to_string()))?;
         return Err(unusable(format!(
             "it is a symbolic link to {}; name that directory if you mean it",
-            target.display()
+            shown(&target)
         )));
     }
     Ok(())
@@ -90,6 +91,10 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     };
     if !metadata.is_dir() {
         return refuse("it is not a directory");
+    }
+    // Records, ledgers and nono's own session files are JSON.
+    if root.to_str().is_none() {
+        return refuse("its path is not UTF-8");
     }
     // nono takes a list there: what follows the comma would be a grant, too.
     if root.as_os_str().as_bytes().contains(&b',') {
@@ -113,13 +118,13 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     for own in [&directories.config, &directories.state, &directories.data, &directories.runtime] {
         let own = real(own);
         if own.starts_with(root) || root.starts_with(&own) {
-            return refuse(&format!("it overlaps Paddock's own directory {}", own.display()));
+            return refuse(&format!("it overlaps Paddock's own directory {}", shown(&own)));
         }
     }
     for secret in SECRET {
         let secret = real(&directories.home.join(secret));
         if root.starts_with(&secret) {
-            return refuse(&format!("it is inside {}", secret.display()));
+            return refuse(&format!("it is inside {}", shown(&secret)));
         }
     }
     if rustix::fs::access(root, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_err()

@@ -134,19 +134,36 @@ impl Record {
     pub(crate) fn load(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("record.json");
         let unusable = |reason: String| Error::DirectoryUnusable { path: path.clone(), reason };
-        let file = File::options()
-            .read(true)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&path)
-            .map_err(|e| unusable(e.to_string()))?;
+        let file =
+            open_plain(File::options().read(true), &path).map_err(|e| unusable(e.to_string()))?;
         let value: serde_json::Value =
             serde_json::from_reader(file).map_err(|e| unusable(e.to_string()))?;
         let found = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
         if found != u64::from(SCHEMA) {
             return Err(Error::StateVersion { path: path.clone(), found, known: SCHEMA });
         }
-        serde_json::from_value(value).map_err(|e| unusable(e.to_string()))
+        let record: Self = serde_json::from_value(value).map_err(|e| unusable(e.to_string()))?;
+        // What is ended and removed by a record has to be of its launch.
+        let id = std::ffi::OsStr::new(record.launch.as_str());
+        if directory.file_name() != Some(id) || record.launch_directory.file_name() != Some(id) {
+            return Err(unusable("it is of another launch".into()));
+        }
+        if record.parts.iter().any(|part| part.process.start < record.keeper.start) {
+            return Err(unusable("it names processes that are older than its launch".into()));
+        }
+        Ok(record)
     }
+}
+
+/// Opens a plain file: no link is followed, and nothing that would block, as a
+/// pipe does.
+fn open_plain(options: &mut std::fs::OpenOptions, path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(std::io::Error::other("it is not a plain file"))
 }
 
 /// The right to be a launch's keeper; given up with the process.
@@ -160,13 +177,9 @@ impl KeeperLock {
     /// Takes the lock of the launch whose state is in `directory`, or finds
     /// that somebody else has it.
     pub(crate) fn take(directory: &Path) -> std::io::Result<Option<Self>> {
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(directory.join("lock"))?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = open_plain(&mut options, &directory.join("lock"))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(Self { directory: directory.to_owned(), _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -179,10 +192,7 @@ impl KeeperLock {
     /// Whether a keeper holds the lock. Asks for a shared one, so that those
     /// who ask do not see each other.
     fn is_held(directory: &Path) -> bool {
-        let file = File::options()
-            .read(true)
-            .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-            .open(directory.join("lock"));
+        let file = open_plain(File::options().read(true), &directory.join("lock"));
         file.is_ok_and(|file| {
             flock(&file, FlockOperation::NonBlockingLockShared)
                 == Err(rustix::io::Errno::WOULDBLOCK)
@@ -201,13 +211,20 @@ pub(crate) struct Stored {
 
 /// Every stored launch, oldest first, and what could not be read.
 pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
+    launches_that_start_with("", directories)
+}
+
+/// The stored launches whose ids start with `prefix`.
+fn launches_that_start_with(prefix: &str, directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
     let mut launches = Vec::new();
     let mut errors = Vec::new();
     for entry in std::fs::read_dir(directories.launches()).into_iter().flatten().flatten() {
-        let is_launch =
-            entry.file_name().into_string().is_ok_and(|name| LaunchId::try_from(name).is_ok());
+        let is_wanted = entry
+            .file_name()
+            .into_string()
+            .is_ok_and(|name| name.starts_with(prefix) && LaunchId::try_from(name).is_ok());
         let directory = entry.path();
-        if !is_launch || !directory.join("record.json").exists() {
+        if !is_wanted || !directory.join("record.json").exists() {
             continue;
         }
         match Record::load(&directory) {
@@ -228,14 +245,11 @@ pub(crate) fn find_launch(
     prefix: Option<&str>,
     directories: &Directories,
 ) -> Result<Stored, Error> {
-    let (launches, mut errors) = stored_launches(directories);
-    let mut matching: Vec<Stored> = launches
-        .into_iter()
-        .filter(|l| match prefix {
-            Some(prefix) => l.record.launch.as_str().starts_with(prefix),
-            None => l.is_kept,
-        })
-        .collect();
+    let (mut matching, mut errors) =
+        launches_that_start_with(prefix.unwrap_or_default(), directories);
+    if prefix.is_none() {
+        matching.retain(|launch| launch.is_kept);
+    }
     match (matching.len(), matching.pop()) {
         (1, Some(only)) => Ok(only),
         (_, None) => Err(errors.pop().unwrap_or_else(|| match prefix {
@@ -283,7 +297,7 @@ mod tests {
         std::fs::create_dir_all(&directory).unwrap();
         let lock = KeeperLock::take(&directory).unwrap().unwrap();
         let keeper = ProcessId { pid: Pid::of_self(), start: StartTime(1) };
-        let paths = (PathBuf::from("/w"), PathBuf::from("/l"));
+        let paths = (PathBuf::from("/w"), PathBuf::from("/r").join(id));
         Record::new(launch, "standin".into(), Tier::Sealed, paths.0, paths.1, keeper)
             .store(&lock)
             .unwrap();
@@ -311,6 +325,44 @@ mod tests {
         assert!(KeeperLock::take(&directory).unwrap().is_none(), "there is one keeper");
         drop(lock);
         assert!(!find_launch(Some("b"), &own).unwrap().is_kept);
+    }
+
+    #[test]
+    fn what_is_not_of_the_launch_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
+        let path = directory.join("record.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(find_launch(Some("b"), &own).is_ok(), "control");
+        let part = "\"parts\": [{\"name\": \"veil\", \"process\": {\"pid\": 7, \"start\": 0}}]";
+        for (from, to) in [
+            ("/r/bcdfbcdfbcdf", "/r/precious"),
+            ("\"launch\": \"bcdfbcdfbcdf\"", "\"launch\": \"bcggbcdfbcdf\""),
+            ("\"parts\": []", part),
+        ] {
+            assert!(text.contains(from), "{from}");
+            std::fs::write(&path, text.replace(from, to)).unwrap();
+            let found = find_launch(Some("b"), &own);
+            assert!(matches!(found, Err(Error::DirectoryUnusable { .. })), "{to}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_blocks_nobody() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
+        drop(lock);
+        for name in ["lock", "record.json"] {
+            let path = directory.join(name);
+            std::fs::remove_file(&path).unwrap();
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+            assert!(KeeperLock::take(&directory).is_err());
+            let found = find_launch(Some("b"), &own);
+            assert!(found.map_or(name == "record.json", |launch| !launch.is_kept));
+        }
     }
 
     #[test]

@@ -76,9 +76,9 @@ fn serve(layer: Layer, channel: &Channel, sandbox_held: &mut bool) -> anyhow::Re
             Err(error) => return Err(error.into()),
         };
         match message {
-            ToWarden::Prove { attempts } => {
+            ToWarden::Prove { attempts, shares_ipc } => {
                 if layer != Layer::Pen {
-                    others::leave_others_alone()?;
+                    others::leave_others_alone(shares_ipc)?;
                 }
                 // In this order: nono's mediation looks into the memory of who
                 // connects, and what it cannot look into it refuses, whatever

@@ -1,6 +1,6 @@
 //! What Landlock does not see: a process may change limits and priorities of
-//! every other process of its user, and use the user's keyrings. A limit on
-//! processor time ends a process as surely as a signal does.
+//! every other process of its user, and use the user's keyrings and System V
+//! objects. A limit on processor time ends a process as surely as a signal does.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,12 @@ const IO_PRIORITY_OF_USER: u64 = 3;
 
 /// From here on this process, and all that it starts, can change limits and
 /// priorities only of themselves (`prlimit(2)`, `setpriority(2)`,
-/// `ioprio_set(2)`), and use no keyring (`keyctl(2)`): the filter is inherited and cannot be taken off
-/// (`seccomp(2)`).
-pub(super) fn leave_others_alone() -> anyhow::Result<()> {
+/// `ioprio_set(2)`), and use no keyring (`keyctl(2)`): the filter is inherited
+/// and cannot be taken off (`seccomp(2)`).
+///
+/// `shares_ipc`: there is no IPC namespace of the launch's own, and the user's
+/// System V objects and message queues (`ipc_namespaces(7)`) are the host's.
+pub(super) fn leave_others_alone(shares_ipc: bool) -> anyhow::Result<()> {
     let is = |argument, operator, value| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
     };
@@ -41,6 +44,9 @@ pub(super) fn leave_others_alone() -> anyhow::Result<()> {
     // Without a condition: always. The user's keyrings are the host's, and what
     // is put there stays (`keyrings(7)`).
     rules.extend(numbers::KEYS.map(|number| (number, Vec::new())));
+    if shares_ipc {
+        rules.extend(numbers::IPC.map(|number| (number, Vec::new())));
+    }
     let refused = SeccompAction::Errno(numbers::EPERM);
     let target = std::env::consts::ARCH.try_into().context("no filter for this architecture")?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, target)?;
@@ -55,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keyrings_and_other_processes_are_out_of_reach_once_the_filter_applies() {
+    fn keyrings_shared_memory_and_other_processes_are_out_of_reach_once_the_filter_applies() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let other = Pid::from_raw(child.id().cast_signed());
@@ -64,10 +70,12 @@ mod tests {
             let own = getpriority_process(None).unwrap();
             assert!(setpriority_process(other, own).is_ok(), "control");
             assert!(confine::sys::attempt_keyring().is_ok(), "control");
-            leave_others_alone().unwrap();
+            assert!(confine::sys::attempt_shared_memory().is_ok(), "control");
+            leave_others_alone(true).unwrap();
             assert!(setpriority_process(None, own).is_ok(), "its own it may");
             assert!(setpriority_process(other, own).is_err());
             assert!(confine::sys::attempt_keyring().is_err());
+            assert!(confine::sys::attempt_shared_memory().is_err());
         })
         .join()
         .unwrap();
