@@ -19,7 +19,7 @@ nono=$(find_nono)
 cargo build --release -p paddock-test --bin bench
 if ((EUID == 0)); then
     become_test_user "$nono"
-    install -D -t "$stage/target/release" "$target/release/paddock" "$target/release/bench"
+    install -D -t "$stage/target/release" "$target"/release/{paddock,paddock-warden,bench}
     binaries=$stage/target/release nono=$user_nono
     # Sockets of a logged-in user are in memory. Where /run is not, make it so.
     if [[ $(stat -f -c %T /run) != tmpfs ]]; then

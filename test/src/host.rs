@@ -454,6 +454,12 @@ pub fn paddock() -> PathBuf {
     path.canonicalize().expect("paddock is built; scripts/test.sh builds it")
 }
 
+/// What it runs inside each sandbox.
+#[must_use]
+pub fn warden() -> PathBuf {
+    paddock().with_file_name("paddock-warden")
+}
+
 /// The program that tries what a sandbox has to refuse.
 ///
 /// # Panics

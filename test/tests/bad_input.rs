@@ -356,7 +356,8 @@ fn directories_that_others_can_use() {
     let run = host.standin(&["echo ran"]);
     assert_eq!((run.code(), run.stdout.as_str()), (Some(125), ""));
     let told = format!(
-        "paddock: the directory {} is not private: it is not a directory, or a symbolic link to one\n",
+        "paddock: the directory {0} is not private: it is a symbolic link or no directory\n  \
+         next: see what it is, then move it away: ls -ld {0}\n",
         link.display()
     );
     assert!(run.stderr.starts_with(&told), "{}", run.stderr);

@@ -181,11 +181,12 @@ fn info_shows_a_launch_or_what_would_be_used() {
     assert_eq!(programs.code(), Some(0), "{}", programs.stderr);
     let named: Vec<&str> =
         programs.stdout.lines().map(|line| line.split("  ").next().unwrap()).collect();
-    assert_eq!(&named[..3], ["paddock", "nono", "bwrap"], "without a launch, the programs");
+    let first_four = ["paddock", "warden", "nono", "bwrap"];
+    assert_eq!(&named[..4], first_four, "without a launch, the programs");
     let programs = parsed(&host.run(&["info", "--programs", "--json"]));
-    assert_eq!(keys(&programs["programs"][1]), ["name", "path", "source", "version"]);
-    assert_eq!(programs["programs"][1]["version"], "0.81.0");
-    assert_eq!(programs["programs"][1]["source"], "PADDOCK_NONO");
+    assert_eq!(keys(&programs["programs"][2]), ["name", "path", "source", "version"]);
+    assert_eq!(programs["programs"][2]["version"], "0.81.0");
+    assert_eq!(programs["programs"][2]["source"], "PADDOCK_NONO");
 
     let paths = parsed(&host.run(&["info", "--paths", "--json"]));
     let launches = host.launches();

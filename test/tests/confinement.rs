@@ -523,7 +523,7 @@ fn command_lines_of_the_host_are_not_visible_under_the_veil() {
     let _bystander = Bystander::start(mark);
     let look = format!(
         "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '^{mark}$'; \
-         cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '^warden$'"
+         cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c '^--gate$'"
     );
     let mut plain = Command::new("sh");
     host.dress(&mut plain);

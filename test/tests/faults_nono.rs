@@ -194,7 +194,7 @@ fn a_nono_that_skips_mediation_gets_no_agent() {
 fn a_nono_that_fails_only_inside_the_pen_gets_no_agent() {
     let mut bystander = Bystander::start();
     let inside =
-        |rest: &str| format!("case \" $* \" in *' warden pen '*) ;; *) {rest};; esac; PASS :");
+        |rest: &str| format!("case \" $* \" in *' pen --gate '*) ;; *) {rest};; esac; PASS :");
     for (kind, reason) in [("exec", NOT_BELOW), ("child", OTHER_NONO), ("checked", HOST_SOCKET)] {
         let host = Host::new();
         use_nono(

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paddock_test::faults::{Bystander, events, fault, parts, place};
-use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, paddock, send, wait_for};
+use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, send, wait_for, warden};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -165,11 +165,11 @@ fn is_gone(pid: i32) -> bool {
     matches!(state, None | Some(b'Z' | b'X'))
 }
 
-/// `paddock warden LAYER` on the host, with all that a warden has but its place.
+/// `paddock-warden LAYER` on the host, with all that a warden has but its place.
 fn false_warden(host: &Host, gate: &Path, layer: &str) -> Command {
-    let mut command = Command::new(paddock());
+    let mut command = Command::new(warden());
     host.dress(&mut command);
-    command.args(["warden", layer, "--gate"]).arg(gate);
+    command.args([layer, "--gate"]).arg(gate);
     command.env("PADDOCK_LAYER", layer).env("NONO_CAP_FILE", "/tmp/.nono-0123456789abcdef.json");
     command
 }
@@ -193,7 +193,7 @@ fn a_process_that_forges_markers_is_no_member() {
 
         // On the host: one that looks like a warden, and says nothing.
         let mut pretender = Command::new("sleep");
-        pretender.arg0(paddock()).arg("600").env("PADDOCK_LAUNCH", &launch.id);
+        pretender.arg0(warden()).arg("600").env("PADDOCK_LAUNCH", &launch.id);
         let mut pretender = pretender.stdin(Stdio::null()).spawn().expect("sleep");
         // On the host: one that knocks at the gate, as each of them.
         for layer in ["pen", "server", "client"] {
@@ -206,9 +206,9 @@ fn a_process_that_forges_markers_is_no_member() {
         }
         // In the sandbox: the agent does the same.
         let knock = format!(
-            "for layer in pen server client; do PADDOCK_LAYER=$layer {} warden $layer --gate {}; \
+            "for layer in pen server client; do PADDOCK_LAYER=$layer {} $layer --gate {}; \
              echo $? >>statuses; done",
-            paddock().display(),
+            warden().display(),
             gate.display()
         );
         tell_agent(&host, &knock);

@@ -4,10 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use confine::Layer;
 
 use crate::launch::Tier;
-use crate::link::Link;
 use crate::standin::Standin;
 
 /// Runs coding agents in nested nono sandboxes and verifies from outside that
@@ -52,15 +50,6 @@ pub(crate) enum Command {
     /// The stand-in agent, for first use and tests
     #[command(subcommand)]
     Standin(Standin),
-    /// Paddock's own process inside a sandbox
-    #[command(hide = true)]
-    Warden(Warden),
-    /// Waits for the agent's server, then becomes the client
-    #[command(hide = true)]
-    Await(Await),
-    /// A process for self-tests to fail to reach
-    #[command(hide = true)]
-    Canary,
 }
 
 #[derive(Debug, Args)]
@@ -125,29 +114,4 @@ pub(crate) struct Info {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Warden {
-    #[arg(value_parser = parse_layer)]
-    pub(crate) layer: Layer,
-    #[arg(long)]
-    pub(crate) gate: PathBuf,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Await {
-    #[arg(long, value_parser = Link::parse)]
-    pub(crate) link: Link,
-    #[arg(last = true, required = true)]
-    pub(crate) argv: Vec<OsString>,
-}
-
-fn parse_layer(text: &str) -> Result<Layer, String> {
-    match text {
-        "pen" => Ok(Layer::Pen),
-        "server" => Ok(Layer::Server),
-        "client" => Ok(Layer::Client),
-        _ => Err("one of pen, server, client".into()),
-    }
 }

@@ -5,17 +5,14 @@ mod agent;
 mod cli;
 mod commands;
 mod error;
-mod gate;
 mod keeper;
 mod launch;
-mod link;
 mod notices;
 mod output;
 #[cfg(test)]
 mod reference;
 mod standin;
 mod state;
-mod warden;
 
 use std::process::ExitCode;
 
@@ -32,13 +29,6 @@ fn main() -> ExitCode {
         Command::List(options) => commands::list(&options),
         Command::Info(options) => commands::info(&options),
         Command::Standin(command) => return report(standin::run(command)),
-        Command::Warden(options) => return report(warden::run(options.layer, &options.gate)),
-        Command::Await(options) => {
-            return link::await_server(&options.link, &options.argv);
-        }
-        Command::Canary => loop {
-            std::thread::park();
-        },
     };
     match result {
         Ok(status) => ExitCode::from(status),

@@ -64,7 +64,7 @@ fn the_exit_statuses_and_the_gates_version_are_the_codes() {
     for status in [status::FAILED, status::UNCONFINED, status::NOT_FOUND] {
         assert!(EXIT_STATUS.contains(&format!("| {status} |")), "{status}");
     }
-    assert!(GATE.contains(&format!("Version {}.", crate::gate::PROTOCOL_VERSION)));
+    assert!(GATE.contains(&format!("Version {}.", warden::PROTOCOL_VERSION)));
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn restrict(options: &[OsString]) -> io::Result<()> {
 }
 
 fn is_of_pen(command: &[OsString]) -> bool {
-    command.windows(2).any(|pair| pair[0] == "warden" && pair[1] == "pen")
+    command.get(1).is_some_and(|layer| layer == "pen")
 }
 
 /// The workspace, in which the test has put the real nono.

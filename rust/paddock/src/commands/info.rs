@@ -6,7 +6,9 @@ use super::state_name;
 use crate::agent::{self, Values};
 use crate::cli::Info;
 use crate::error::Error;
-use crate::launch::{Config, Directories, Found, find_agent, find_bwrap, find_nono, find_self};
+use crate::launch::{
+    Config, Directories, Found, find_agent, find_bwrap, find_nono, find_self, find_warden,
+};
 use crate::output::{print, shown};
 use crate::state::find_launch;
 
@@ -53,6 +55,7 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
     let config = Config::load(&directories.config_file())?;
     let mut found: Vec<(String, Result<Found, Error>)> = vec![
         ("paddock".into(), find_self()),
+        ("warden".into(), find_self().and_then(|own| find_warden(&own))),
         ("nono".into(), find_nono(&config, directories)),
         ("bwrap".into(), find_bwrap(&config, directories)),
     ];
@@ -67,7 +70,7 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
         });
         found.push((format!("agent {name}"), program));
     }
-    let required_missing = found.iter().take(3).any(|(_, program)| program.is_err());
+    let required_missing = found.iter().take(4).any(|(_, program)| program.is_err());
     if options.json {
         let values: Vec<Value> = found
             .iter()

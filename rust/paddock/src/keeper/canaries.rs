@@ -12,9 +12,9 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::stage::write_new;
 use crate::error::Error;
-use crate::gate::{Attempt, AttemptKind, Expected, Observation, Outcome};
 use crate::launch::{Paths, Plan};
-use crate::warden::observe;
+use warden::observe;
+use warden::{Attempt, AttemptKind, Expected, Observation, Outcome};
 
 /// The canaries of one launch; they live as long as this does.
 pub(super) struct Canaries {

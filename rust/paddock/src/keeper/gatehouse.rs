@@ -16,7 +16,7 @@ use confine::{Layer, Pid, ProcessId};
 
 use super::Event;
 use super::roster::{Roster, Warden};
-use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
+use warden::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
 
 /// How long a caller has to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
@@ -143,8 +143,8 @@ pub(super) fn identify(knock: &Knock, place: Place, roster: &Roster) -> Result<P
     let caller = knock.process.id();
     let readable = |e: std::io::Error| format!("it cannot be read: {e}");
     let program = executable(caller.pid).map_err(readable)?;
-    if program != roster.paddock {
-        return Err("its program is not this paddock".into());
+    if program != roster.warden_program {
+        return Err("its program is not this paddock's warden".into());
     }
     let mut buffer = Vec::new();
     let files = TaskFiles::open(caller.pid, caller.pid).map_err(readable)?;

@@ -29,13 +29,13 @@ use confine::{Layer, ProcessId};
 use serde_json::json;
 
 use crate::error::{Error, status};
-use crate::gate::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 use crate::launch::{Directories, OnViolation, Plan};
 use crate::notices::Notices;
 use crate::state::{KeeperLock, Ledger, Record};
 use gatehouse::Knock;
 use roster::Roster;
 use verifier::Report;
+use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 
 pub(crate) use control::{Request, ask_keeper};
 pub(crate) use stage::remove_tree;
@@ -401,7 +401,7 @@ impl<'a> Keeper<'a> {
         let roster = Roster::new(
             keeper,
             rustix::process::getuid().as_raw(),
-            plan.programs.paddock.file,
+            plan.programs.warden.file,
             plan.programs.nono.file,
             plan.programs.bwrap.as_ref().map(|found| found.file),
         );

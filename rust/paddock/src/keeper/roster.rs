@@ -11,7 +11,7 @@ use confine::proc::FileId;
 use confine::witness::Testimony;
 use confine::{Expectation, Layer, Pid, ProcessId};
 
-use crate::gate::{Channel, ToWarden};
+use warden::{Channel, ToWarden};
 
 /// A warden that was admitted.
 pub(super) struct Warden {
@@ -96,7 +96,7 @@ pub(super) struct Roster {
     pub(super) keeper: ProcessId,
     pub(super) uid: u32,
     /// Recorded programs of the parts.
-    pub(super) paddock: FileId,
+    pub(super) warden_program: FileId,
     pub(super) nono: FileId,
     pub(super) bwrap: Option<FileId>,
     entries: Mutex<Entries>,
@@ -128,11 +128,11 @@ impl Roster {
     pub(super) fn new(
         keeper: ProcessId,
         uid: u32,
-        paddock: FileId,
+        warden_program: FileId,
         nono: FileId,
         bwrap: Option<FileId>,
     ) -> Self {
-        Self { keeper, uid, paddock, nono, bwrap, entries: Mutex::default() }
+        Self { keeper, uid, warden_program, nono, bwrap, entries: Mutex::default() }
     }
 
     /// The entries, to be changed.

@@ -16,9 +16,9 @@ use super::gatehouse::{Knock, Place, identify};
 use super::roster::Warden;
 use super::{Event, Keeper, egress_guard, spawn, verifier, watch};
 use crate::error::Error;
-use crate::gate::{ChildLabel, Program, ToKeeper, ToWarden};
 use crate::launch::AgentHalf;
 use crate::state::{Part, Phase};
+use warden::{ChildLabel, Program, ToKeeper, ToWarden};
 
 /// Longer than a slow machine under load needs for one layer.
 const LAYER_LIMIT: Duration = Duration::from_secs(20);
@@ -143,10 +143,10 @@ impl Keeper<'_> {
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
             self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
         }
-        let paddock = self.plan.programs.paddock.path.clone();
+        let warden = self.plan.programs.warden.path.clone();
         let canary = Program {
             label: ChildLabel::Canary,
-            argv: vec![paddock.into(), "canary".into()],
+            argv: vec![warden.into(), "canary".into()],
             ..self.program(Vec::new(), Vec::new())
         };
         self.tell(Layer::Pen, &ToWarden::Start(Box::new(canary)), &[])
@@ -244,8 +244,8 @@ impl Keeper<'_> {
     pub(super) fn start_agent(&mut self) -> Result<(), Error> {
         let server = self.agent_program(&self.plan.server);
         let mut client = self.agent_program(&self.plan.client);
-        let paddock = self.plan.programs.paddock.path.clone();
-        let mut waiting: Vec<std::ffi::OsString> = vec![paddock.into(), "await".into()];
+        let warden = self.plan.programs.warden.path.clone();
+        let mut waiting: Vec<std::ffi::OsString> = vec![warden.into(), "await".into()];
         waiting.extend(["--link".into(), self.plan.link.to_argument()]);
         waiting.push("--".into());
         client.argv.splice(0..0, waiting);

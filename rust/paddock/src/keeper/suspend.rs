@@ -15,7 +15,7 @@ use signal_hook::consts::{
 
 use super::{Keeper, stop};
 use crate::error::Error;
-use crate::gate::{ChildLabel, ToWarden};
+use warden::{ChildLabel, ToWarden};
 
 /// Rounds to stop everything in; each finds what was born during the last.
 const MOST_ROUNDS: usize = 100;

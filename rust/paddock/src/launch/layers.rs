@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use confine::Layer;
 
 use super::plan::{Access, Grant, Plan, program_tree};
-use crate::link::Link;
+use warden::Link;
 
 /// Parts of the system that exist inside the veil, read-only. What is a link on
 /// the host (`/bin` on merged systems) is the same link inside.
@@ -80,17 +80,13 @@ impl Plan {
         }
     }
 
-    /// The agent's program and paddock itself, whose wardens run inside.
+    /// The agent's program, and the wardens'.
     fn program_grants(&self) -> Vec<(PathBuf, bool)> {
-        let mut paths = vec![(self.programs.paddock.path.clone(), true)];
-        match program_tree(&self.program.path) {
-            Some(tree) => paths.push((tree, false)),
-            None if self.program.path != self.programs.paddock.path => {
-                paths.push((self.program.path.clone(), true));
-            }
-            None => {}
-        }
-        paths
+        let program = match program_tree(&self.program.path) {
+            Some(tree) => (tree, false),
+            None => (self.program.path.clone(), true),
+        };
+        vec![(self.programs.warden.path.clone(), true), program]
     }
 
     /// The whole command of the outermost layer: the veil around the pen, or
@@ -221,8 +217,8 @@ impl Plan {
 
     fn with_warden(&self, mut argv: Arguments, layer: Layer) -> Vec<OsString> {
         argv.words(&["--"]);
-        argv.0.push(self.programs.paddock.path.clone().into());
-        argv.words(&["warden", &layer.to_string()]);
+        argv.0.push(self.programs.warden.path.clone().into());
+        argv.words(&[&layer.to_string()]);
         argv.option("--gate", &self.paths.gate());
         argv.0
     }

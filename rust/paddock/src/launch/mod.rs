@@ -19,6 +19,8 @@ pub(crate) use config::{Config, OnViolation};
 pub(crate) use directories::{Directories, private_directory};
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{AgentHalf, Paths, Plan, Request};
-pub(crate) use programs::{Found, Programs, find_agent, find_bwrap, find_nono, find_self};
+pub(crate) use programs::{
+    Found, Programs, find_agent, find_bwrap, find_nono, find_self, find_warden,
+};
 pub(crate) use tier::Tier;
 pub(crate) use workspace::Workspace;

@@ -14,8 +14,8 @@ use super::programs::find_agent;
 use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
-use crate::link::Link;
 use crate::output::shown;
+use warden::Link;
 
 /// What the person asked for.
 #[derive(Clone, Debug, Default)]
@@ -410,15 +410,31 @@ pub(crate) struct Grant {
     pub(crate) is_file: bool,
 }
 
-/// The directory that holds a program with all that it needs beside it: for a
-/// program of the system nothing more than the system.
+/// The directory that holds a program with its companions, where that is a
+/// package's own: `.../node_modules/.../vendor/TARGET` around `bin/program`. Of a
+/// program in `~/.local/bin` the directory above would be everybody's.
 pub(crate) fn program_tree(program: &Path) -> Option<PathBuf> {
-    let is_system =
-        ["/usr", "/bin", "/lib", "/lib64", "/sbin"].iter().any(|s| program.starts_with(s));
-    if is_system {
-        return None;
-    }
-    // .../vendor/TARGET/bin/program: its companions are beside `bin`.
     let directory = program.parent()?;
-    if directory.ends_with("bin") { directory.parent().map(Path::to_owned) } else { None }
+    let tree = directory.ends_with("bin").then(|| directory.parent()).flatten()?;
+    let above = tree.parent()?;
+    above.components().any(|part| part.as_os_str() == "node_modules").then(|| tree.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_packages_own_directory_is_granted_with_a_program() {
+        for (program, tree) in [
+            ("/h/.local/bin/codex", None),
+            ("/h/bin/codex", None),
+            ("/usr/bin/codex", None),
+            ("/h/node_modules/bin/codex", None),
+            ("/h/node_modules/x/codex", None),
+            ("/h/node_modules/x/vendor/y/bin/codex", Some("/h/node_modules/x/vendor/y")),
+        ] {
+            assert_eq!(program_tree(Path::new(program)).as_deref(), tree.map(Path::new));
+        }
+    }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     pub(crate) paddock: Found,
+    /// What runs inside the sandboxes.
+    pub(crate) warden: Found,
     pub(crate) nono: Found,
     /// Only the sealed tier has a veil.
     pub(crate) bwrap: Option<Found>,
@@ -62,8 +64,10 @@ impl Programs {
         directories: &Directories,
         with_veil: bool,
     ) -> Result<Self, Error> {
+        let paddock = find_self()?;
         Ok(Self {
-            paddock: find_self()?,
+            warden: find_warden(&paddock)?,
+            paddock,
             nono: find_nono(config, directories)?,
             bwrap: with_veil.then(|| find_bwrap(config, directories)).transpose()?,
         })
@@ -88,6 +92,19 @@ pub(crate) fn find_self() -> Result<Found, Error> {
         version: Some(env!("CARGO_PKG_VERSION").into()),
         source: "this program".into(),
     })
+}
+
+/// The warden beside this very paddock, with which it is built and installed.
+pub(crate) fn find_warden(paddock: &Found) -> Result<Found, Error> {
+    let path = paddock.path.with_file_name("paddock-warden");
+    if !is_program(&path) {
+        let reason = "it belongs beside paddock; build or install both again".into();
+        return Err(Error::BadProgram { program: "paddock-warden", path, reason });
+    }
+    let mut warden = found("paddock-warden", &path, "beside paddock".into())?;
+    // Whether it is of this version it says to the gate.
+    warden.version.clone_from(&paddock.version);
+    Ok(warden)
 }
 
 /// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.

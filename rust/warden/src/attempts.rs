@@ -10,7 +10,7 @@ use confine::sys;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 
-use crate::gate::{Attempt, AttemptKind, Expected, Observation, Outcome};
+use crate::{Attempt, AttemptKind, Expected, Observation, Outcome};
 
 /// A connection that gets no answer at all is no answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(crate) fn try_all(attempts: &[Attempt]) -> Vec<Outcome> {
 
 /// Whether all that had to be refused was. What that means for the launch the
 /// keeper decides; the warden needs it for what it does by itself.
-pub(super) fn nothing_got_through(attempts: &[Attempt], outcomes: &[Outcome]) -> bool {
+pub(crate) fn nothing_got_through(attempts: &[Attempt], outcomes: &[Outcome]) -> bool {
     let got_through = |(attempt, outcome): (&Attempt, &Outcome)| {
         attempt.expected == Expected::Refused && outcome.observed == Observation::Worked
     };
@@ -35,7 +35,7 @@ pub(super) fn nothing_got_through(attempts: &[Attempt], outcomes: &[Outcome]) ->
 }
 
 /// What the kernel answers to one operation, wherever this is called.
-pub(crate) fn observe(kind: &AttemptKind) -> Observation {
+pub fn observe(kind: &AttemptKind) -> Observation {
     match try_once(kind) {
         Ok(()) => Observation::Worked,
         // 0 where the library refused before the kernel was asked.

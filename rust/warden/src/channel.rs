@@ -21,13 +21,17 @@ const MOST_DESCRIPTORS: usize = 3;
 
 /// Why a frame could not be had.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ChannelError {
+pub enum ChannelError {
+    /// Nobody is there any more.
     #[error("the other side closed the connection")]
     Closed,
+    /// It is longer, or carries more descriptors, than any message does.
     #[error("a frame of {0} bytes is over the limit")]
     TooLong(usize),
+    /// It is no message.
     #[error("a frame does not parse: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// What the kernel answered.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -35,29 +39,31 @@ pub(crate) enum ChannelError {
 /// One end of a gate connection. Sending is safe from several threads;
 /// receiving is one thread's.
 #[derive(Debug)]
-pub(crate) struct Channel {
+pub struct Channel {
     socket: UnixStream,
     sending: Mutex<()>,
 }
 
 impl Channel {
-    pub(crate) fn new(socket: UnixStream) -> Self {
+    /// An end of a connected stream socket.
+    pub fn new(socket: UnixStream) -> Self {
         Self { socket, sending: Mutex::new(()) }
     }
 
     /// Bounds every later receive and send.
-    pub(crate) fn set_deadline(&self, limit: Option<Duration>) -> io::Result<()> {
+    pub fn set_deadline(&self, limit: Option<Duration>) -> io::Result<()> {
         self.socket.set_read_timeout(limit)?;
         self.socket.set_write_timeout(limit)
     }
 
     /// Receives without a deadline from here on, and sends with one.
-    pub(crate) fn set_patience(&self, sending: Duration) -> io::Result<()> {
+    pub fn set_patience(&self, sending: Duration) -> io::Result<()> {
         self.socket.set_read_timeout(None)?;
         self.socket.set_write_timeout(Some(sending))
     }
 
-    pub(crate) fn send(
+    /// Sends one frame, and descriptors with it.
+    pub fn send(
         &self,
         message: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
@@ -99,7 +105,8 @@ impl Channel {
         Ok(())
     }
 
-    pub(crate) fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+    /// Waits for a frame, and gives it with the descriptors that came along.
+    pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut descriptors = Vec::new();
         let mut length = [0; 4];
         self.fill(&mut length, &mut descriptors)?;

@@ -11,11 +11,11 @@ use confine::sys::{Room, SpawnSetup, prepare_spawn};
 use rustix::process::{Signal, WaitOptions, kill_process_group, wait};
 use rustix::termios::tcgetpgrp;
 
-use crate::gate::{ChildLabel, ChildStatus, Program, ToKeeper};
+use crate::{ChildLabel, ChildStatus, Program, ToKeeper};
 
 /// Children by label.
 #[derive(Default)]
-pub(super) struct Children {
+pub(crate) struct Children {
     running: HashMap<ChildLabel, Running>,
 }
 
@@ -27,7 +27,7 @@ struct Running {
 
 impl Children {
     /// Starts `program` and tells how that went.
-    pub(super) fn start(&mut self, program: Program, descriptors: Vec<OwnedFd>) -> ToKeeper {
+    pub(crate) fn start(&mut self, program: Program, descriptors: Vec<OwnedFd>) -> ToKeeper {
         let label = program.label;
         match spawn(program, descriptors) {
             Ok(running) => {
@@ -45,7 +45,7 @@ impl Children {
 
     /// Reaps every child that ended, orphans included, and tells of those that
     /// have a label.
-    pub(super) fn reap(&mut self) -> Vec<ToKeeper> {
+    pub(crate) fn reap(&mut self) -> Vec<ToKeeper> {
         let mut messages = Vec::new();
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             let pid = Pid::from(pid);
@@ -68,7 +68,7 @@ impl Children {
     }
 
     /// Signals a child; its whole process group where it leads one.
-    pub(super) fn signal(&self, label: ChildLabel, signal: i32) {
+    pub(crate) fn signal(&self, label: ChildLabel, signal: i32) {
         let Some((running, signal)) = self.running.get(&label).zip(Signal::from_named_raw(signal))
         else {
             return;

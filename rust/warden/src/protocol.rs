@@ -1,6 +1,7 @@
 //! The messages between a warden and the keeper. One frame is a length (`u32`,
 //! little endian) and that many bytes of JSON; descriptors travel with the
 //! frame that says so.
+#![allow(missing_docs)] // what a message says of itself, it says of its fields
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -12,12 +13,12 @@ use serde::{Deserialize, Serialize};
 
 /// Both sides are the same program; the version guards against a program that
 /// was replaced between two starts.
-pub(crate) const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 1;
 
 /// What a warden says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ToKeeper {
+pub enum ToKeeper {
     /// First of all: who it claims to be. The keeper checks against the kernel.
     Hello { version: u32, layer: Layer },
     /// It has tried what must fail, and made itself undumpable and a subreaper.
@@ -41,7 +42,7 @@ pub(crate) enum ToKeeper {
 /// What the keeper says to a warden.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ToWarden {
+pub enum ToWarden {
     /// Try these, then harden yourself. `shares_ipc`: the launch has no IPC
     /// namespace of its own.
     Prove { attempts: Vec<Attempt>, shares_ipc: bool },
@@ -60,7 +61,7 @@ pub(crate) enum ToWarden {
 /// Which child of a warden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ChildLabel {
+pub enum ChildLabel {
     /// Of the pen's warden: nono for the server sandbox.
     Server,
     /// Of the pen's warden: nono for the client sandbox.
@@ -74,7 +75,7 @@ pub(crate) enum ChildLabel {
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum ChildStatus {
+pub enum ChildStatus {
     /// By itself, with this status.
     Exited(u8),
     /// By this signal.
@@ -83,7 +84,7 @@ pub(crate) enum ChildStatus {
 
 impl ChildStatus {
     /// The status a shell would show.
-    pub(crate) fn code(self) -> u8 {
+    pub fn code(self) -> u8 {
         match self {
             Self::Exited(status) => status,
             Self::Signaled(signal) => u8::try_from(128 + signal).unwrap_or(255),
@@ -93,34 +94,34 @@ impl ChildStatus {
 
 /// A program for a warden to start.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Program {
-    pub(crate) label: ChildLabel,
-    pub(crate) argv: Vec<OsString>,
+pub struct Program {
+    pub label: ChildLabel,
+    pub argv: Vec<OsString>,
     /// The whole environment; nothing is inherited but what `pass` names.
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    pub environment: Vec<(OsString, OsString)>,
     /// Names to pass on from the warden's own environment: what nono set for
     /// its proxy.
-    pub(crate) pass: Vec<String>,
-    pub(crate) directory: PathBuf,
+    pub pass: Vec<String>,
+    pub directory: PathBuf,
     /// The child's standard descriptors travel with the message; else it
     /// shares the warden's.
-    pub(crate) stdio: bool,
+    pub stdio: bool,
     /// A file, and the device and inode that it must have still.
-    pub(crate) expected: Option<(PathBuf, u64, u64)>,
+    pub expected: Option<(PathBuf, u64, u64)>,
 }
 
 /// One operation for a self-test to try.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Attempt {
-    pub(crate) name: String,
-    pub(crate) kind: AttemptKind,
-    pub(crate) expected: Expected,
+pub struct Attempt {
+    pub name: String,
+    pub kind: AttemptKind,
+    pub expected: Expected,
 }
 
 /// What the sandbox has to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Expected {
+pub enum Expected {
     /// It must not succeed.
     Refused,
     /// It must succeed: the control that this layer, or the ones around it,
@@ -132,7 +133,7 @@ pub(crate) enum Expected {
 /// The operation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum AttemptKind {
+pub enum AttemptKind {
     ReadFile(PathBuf),
     CreateFile(PathBuf),
     ConnectStream(PathBuf),
@@ -152,15 +153,15 @@ pub(crate) enum AttemptKind {
 
 /// What happened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Outcome {
-    pub(crate) name: String,
-    pub(crate) observed: Observation,
+pub struct Outcome {
+    pub name: String,
+    pub observed: Observation,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Observation {
+pub enum Observation {
     Worked,
     /// The error number.
     Failed(i32),

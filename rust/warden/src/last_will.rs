@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The pen's warden is the one that counts: it stands above all others and
 /// cannot be reached from below. The inner ones do the same for their own
 /// sandbox, should it have died together with the keeper.
-pub(super) fn end_everything_below() {
+pub(crate) fn end_everything_below() {
     let deadline = Instant::now() + LIMIT;
     let mut empty_rounds = 0;
     while empty_rounds < 2 && Instant::now() < deadline {

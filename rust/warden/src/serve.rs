@@ -1,13 +1,8 @@
-//! The warden: paddock's own first process inside each sandbox.
+//! The warden: Paddock's own first process inside each sandbox.
 //!
 //! It proves to the keeper that the sandbox holds, starts the next program,
 //! reaps what is orphaned, and answers witness queries for as long as the
 //! launch lives. It decides nothing: every step is asked for by the keeper.
-
-mod attempts;
-mod children;
-mod last_will;
-mod others;
 
 use std::fs::File;
 use std::io::Read;
@@ -27,13 +22,12 @@ use signal_hook::consts::{
     SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU,
 };
 
-use crate::gate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, ToWarden};
-use children::Children;
-
-pub(crate) use attempts::observe;
+use crate::children::Children;
+use crate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, ToWarden};
+use crate::{attempts, last_will, others};
 
 /// Runs as the warden of `layer` until the keeper ends it.
-pub(crate) fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
+pub fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
     let socket = UnixStream::connect(gate).with_context(|| {
         format!("the {layer} warden cannot reach the gate at {}", gate.display())
     })?;

@@ -22,7 +22,7 @@ const IO_PRIORITY_OF_USER: u64 = 3;
 ///
 /// `shares_ipc`: there is no IPC namespace of the launch's own, and the user's
 /// System V objects and message queues (`ipc_namespaces(7)`) are the host's.
-pub(super) fn leave_others_alone(shares_ipc: bool) -> anyhow::Result<()> {
+pub(crate) fn leave_others_alone(shares_ipc: bool) -> anyhow::Result<()> {
     let is = |argument, operator, value| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
     };

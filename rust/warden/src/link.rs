@@ -1,6 +1,7 @@
 //! Where client and server meet, and waiting there.
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -8,8 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use crate::error::status;
-use crate::output::complain;
+use anyhow::Context;
+
+use crate::NOT_FOUND;
 
 /// A local connection is accepted or refused at once.
 const PROBE_LIMIT: Duration = Duration::from_millis(200);
@@ -17,7 +19,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The meeting point of the agent's halves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub enum Link {
     /// A port of the pen's own loopback.
     Tcp(u16),
     /// An AF_UNIX socket in the launch's link folder.
@@ -26,7 +28,7 @@ pub(crate) enum Link {
 
 impl Link {
     /// As an argument; [`Link::parse`] reads it.
-    pub(crate) fn to_argument(&self) -> OsString {
+    pub fn to_argument(&self) -> OsString {
         match self {
             Self::Tcp(port) => format!("tcp:{port}").into(),
             Self::Unix(path) => {
@@ -41,7 +43,7 @@ impl Link {
     ///
     /// # Errors
     /// What is expected instead.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("tcp", port)) => {
                 port.parse().map(Self::Tcp).map_err(|_| format!("{port:?} is no port"))
@@ -68,18 +70,20 @@ impl Link {
 ///
 /// A process of its own and not the warden's business: a mediated connect is
 /// refused to who is undumpable.
-pub(crate) fn await_server(link: &Link, argv: &[OsString]) -> ExitCode {
+///
+/// # Errors
+/// When `argv` cannot be started for another reason than that it is not there.
+pub fn await_server(link: &Link, argv: &[OsString]) -> anyhow::Result<ExitCode> {
     while !link.answers() {
         std::thread::sleep(PROBE_INTERVAL);
     }
-    let Some((program, arguments)) = argv.split_first() else {
-        return ExitCode::from(status::FAILED);
-    };
+    let (program, arguments) = argv.split_first().context("no program to become")?;
     let error = Command::new(program).args(arguments).exec();
-    complain(format_args!("the agent's client does not start: {error}"));
-    ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound {
-        status::NOT_FOUND
-    } else {
-        status::FAILED
-    })
+    let is_missing = error.kind() == std::io::ErrorKind::NotFound;
+    let error = anyhow::Error::new(error).context("the agent's client does not start");
+    if !is_missing {
+        return Err(error);
+    }
+    let _ = writeln!(std::io::stderr(), "paddock: {error:#}");
+    Ok(ExitCode::from(NOT_FOUND))
 }

@@ -1,0 +1,50 @@
+//! `paddock-warden`: started by Paddock, not by people.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use confine::Layer;
+use warden::Link;
+
+const USAGE: &str = "started by paddock, which is what you want to type; it takes one of:
+  LAYER --gate SOCKET            be the warden of the pen, the server or the client sandbox
+  await --link LINK -- ARGV...   wait for the agent's server, then become its client
+  canary                         do nothing, for others to fail to reach";
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    match run(&arguments) {
+        Ok(status) => status,
+        Err(error) => {
+            // Where standard error is full or closed, nobody is to be told.
+            let _ = writeln!(std::io::stderr(), "paddock: {error:#}");
+            ExitCode::from(warden::FAILED)
+        }
+    }
+}
+
+fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    let words: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+    match words.split_first().and_then(|(first, rest)| Some((first.to_str()?, rest))) {
+        Some(("await", [option, link, end, ..])) if *option == "--link" && *end == "--" => {
+            let link = link.to_str().map_or(Err("it is not UTF-8".into()), Link::parse);
+            let link = link.map_err(|why| anyhow::anyhow!("--link: {why}"))?;
+            warden::await_server(&link, &arguments[4..])
+        }
+        Some(("canary", [])) => loop {
+            std::thread::park();
+        },
+        Some((layer, [option, gate])) if *option == "--gate" => {
+            let layer = match layer {
+                "pen" => Layer::Pen,
+                "server" => Layer::Server,
+                "client" => Layer::Client,
+                _ => anyhow::bail!(USAGE),
+            };
+            warden::run(layer, Path::new(gate))
+        }
+        _ => anyhow::bail!(USAGE),
+    }
+}

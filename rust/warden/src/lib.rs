@@ -1,0 +1,29 @@
+//! What Paddock runs inside each sandbox, and the protocol between that and the
+//! keeper.
+//!
+//! The program is `paddock-warden`, and a small one: nono reads and
+//! hashes the program of every layer before it starts it, and what is not in it
+//! no sandbox can reach.
+
+mod attempts;
+mod channel;
+mod children;
+mod last_will;
+mod link;
+mod others;
+mod protocol;
+mod serve;
+
+pub use attempts::observe;
+pub use channel::{Channel, ChannelError};
+pub use link::{Link, await_server};
+pub use protocol::{
+    Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,
+    PROTOCOL_VERSION, Program, ToKeeper, ToWarden,
+};
+pub use serve::run;
+
+/// The exit status of a part of Paddock that failed.
+pub const FAILED: u8 = 125;
+/// The exit status when a program was not found.
+pub const NOT_FOUND: u8 = 127;
