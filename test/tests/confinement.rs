@@ -17,6 +17,7 @@ use paddock_test::host::{
 };
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
+use rustix::pty::OpenptFlags;
 
 /// What became of each attempt, in order: `None` where it worked.
 type Outcomes = Vec<(String, Option<String>)>;
@@ -513,6 +514,46 @@ fn nobody_becomes_root_and_nothing_is_mounted() {
     for tier in TIERS {
         let host = Host::new();
         assert_refused(tier, &outside, &Confined::start(&host, tier).attempt(&attempts));
+    }
+}
+
+/// Who may read a terminal takes what is typed there.
+#[test]
+fn a_terminal_of_the_host_cannot_be_opened() {
+    let terminal = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::grantpt(&terminal).and_then(|()| rustix::pty::unlockpt(&terminal)).unwrap();
+    let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap();
+    let path = PathBuf::from(name.into_string().unwrap());
+    let attempts = ["open", "write"].map(|kind| on(kind, std::slice::from_ref(&path))).concat();
+    for tier in TIERS {
+        let host = Host::new();
+        let outside = outside(&host, &attempts);
+        assert_refused(tier, &outside, &Confined::start(&host, tier).attempt(&attempts));
+    }
+}
+
+/// A System V segment of the host, by its id.
+fn shared_memory() -> String {
+    let output = Command::new("ipcmk").args(["-M", "4096"]).output().expect("ipcmk");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.trim().rsplit(' ').next().expect(&text).to_owned()
+}
+
+#[test]
+fn shared_memory_of_the_host_cannot_be_reached() {
+    for tier in TIERS {
+        let host = Host::new();
+        let removal = |segment: &str| vec![format!("run:ipcrm -m {segment}")];
+        let segment = shared_memory();
+        let outside_attempts = removal(&shared_memory());
+        let inside = Confined::start(&host, tier).attempt(&removal(&segment));
+        assert_refused(tier, &outside(&host, &outside_attempts), &inside);
+        let own = finish({
+            let mut command = Command::new("ipcrm");
+            command.args(["-m", &segment]);
+            command
+        });
+        assert_eq!(own.code(), Some(0), "{tier}: it is there still: {}", own.stderr);
     }
 }
 

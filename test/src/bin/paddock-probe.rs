@@ -44,6 +44,7 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
     let path = Path::new(argument);
     match kind {
         "read" => std::fs::read(path).map(drop),
+        "open" => File::open(path).map(drop),
         "write" => OpenOptions::new().append(true).open(path).map(drop),
         "create" => File::create_new(path).and_then(|_| std::fs::remove_file(path)),
         "list" => std::fs::read_dir(path).map(drop),

@@ -111,6 +111,26 @@ mod tests {
         }
     }
 
+    /// nono's own list has `/dev/pts`: whoever may read a terminal there takes
+    /// what is typed.
+    #[test]
+    fn every_shipped_policy_reads_the_same_of_the_system_and_no_terminal() {
+        let policy = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        let wanted = policy(PEN)["filesystem"]["read"].clone();
+        assert!(wanted.as_array().unwrap().len() > 10);
+        for (name, _, server, client) in SHIPPED {
+            for text in [PEN, server, client] {
+                let policy = policy(text);
+                assert_eq!(policy["filesystem"]["read"], wanted, "{name}");
+                let excluded = policy["groups"]["exclude"].as_array().unwrap().clone();
+                assert!(excluded.contains(&"system_read_linux_core".into()), "{name}");
+            }
+            for text in [server, client] {
+                assert!(!text.contains("/dev/pts") && !text.contains("ptmx"), "{name}");
+            }
+        }
+    }
+
     #[test]
     fn an_unknown_key_is_refused() {
         let shipped = SHIPPED[0].1;
