@@ -108,6 +108,32 @@ fn processes_that_are_hard_to_keep_track_of_are_seen_and_ended() {
     assert!(bystander.lives());
 }
 
+/// Whether a witness is refused depends on whether the process may be looked into
+/// at that very moment.
+#[test]
+fn a_process_that_can_be_looked_into_now_and_then_is_no_false_alarm() {
+    for tier in TIERS {
+        let host = Host::new();
+        let fault = place(&fault(), &host.workspace().join("fault"));
+        let launch = obedient(&host, tier);
+        let speeds = [50, 500, 5_000, 50_000];
+        for microseconds in speeds {
+            let note = host.workspace().join(format!("flicker-{microseconds}"));
+            let command =
+                format!("{} flicker {} {microseconds} &", fault.display(), note.display());
+            tell_agent(&host, &command);
+            wait_until_exists(&note);
+        }
+        for _ in 0..25 {
+            let (code, report) = launch.verify();
+            assert_eq!(code, Some(0), "{tier}: {report:#}");
+            assert_eq!(with_command(&report, "flicker").len(), speeds.len(), "{tier}");
+        }
+        assert_eq!(launch.terminate().code(), Some(143), "{tier}");
+        host.assert_nothing_left();
+    }
+}
+
 /// Hands `descriptor` to whoever holds what it is sent at `socket`.
 fn hand_in(socket: &Path, descriptor: BorrowedFd<'_>) {
     let mut stream = UnixStream::connect(socket).expect("it listens");

@@ -1,6 +1,7 @@
 //! What is known about one task of a launch.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -100,6 +101,8 @@ pub struct Evidence {
     pub dumpable: bool,
     /// The task's namespaces, where the verifier may look.
     pub namespaces: Option<Namespaces>,
+    /// How long they have been found unreadable.
+    pub unreadable_for: Duration,
     /// Whether its program is the recorded one.
     pub program: ProgramCheck,
     /// The tracer, if any, is a task of the same layer.

@@ -1,6 +1,7 @@
 //! From evidence to verdict: one pure function.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::evidence::{Evidence, Layer, ProgramCheck, Role};
 use crate::proc::{Namespaces, State};
@@ -206,6 +207,14 @@ impl LayerFilters {
     }
 }
 
+/// How long an agent's task may be one that nobody but root can look into. A program of
+/// the system that its user may run and not read makes its process so (`sudo` on
+/// some systems; `ptrace(2)`, and `would_dump` in the kernel's `fs/exec.c`): it
+/// runs the system's code, below its warden and as restricted as everything
+/// there, and soon ends. A file of the agent's own does not have this effect
+/// where there is a user namespace around it.
+pub const UNREADABLE_LIMIT: Duration = Duration::from_secs(2);
+
 /// Judges one task.
 ///
 /// Monotone in the evidence: a failed check is never outweighed by another that
@@ -302,7 +311,10 @@ fn judge_namespaces(evidence: &Evidence, expectation: &Expectation, reasons: &mu
             reasons.push(Reason::Capabilities(capabilities));
         }
         // Without any namespace of its own the launch has nothing to compare.
-        if expectation.network_isolated || expectation.veiled {
+        let must_differ = expectation.network_isolated || expectation.veiled;
+        let may_still_end =
+            matches!(evidence.role, Role::Agent(_)) && evidence.unreadable_for < UNREADABLE_LIMIT;
+        if must_differ && !may_still_end {
             reasons.push(Reason::NamespacesUnreadable);
         }
         return;

@@ -6,6 +6,7 @@
 //!
 //! - `paddock-fault wait NOTE MARK...`: writes its id to the file NOTE and waits;
 //! - `undumpable`: the same, and nobody may look into it;
+//! - `flicker NOTE MICROSECONDS`: nobody may look into it half of the time;
 //! - `hostile`: the same, under a name and with arguments that would draw;
 //! - `orphan`: the same, in a session of its own and orphaned at once;
 //! - `bare`: the same, without any environment;
@@ -24,7 +25,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use confine::sys::owner_of_namespace;
 use landlock::{
@@ -192,6 +193,10 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
             rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             wait(Path::new(note))
         }
+        (Some("flicker"), [note, microseconds, ..]) => {
+            let text = microseconds.to_str().unwrap_or_default();
+            flicker(Path::new(note), Duration::from_micros(text.parse().unwrap_or(100)))
+        }
         (Some("hold"), [socket, note, rest @ ..]) => {
             // First, since nono lets nobody bind whom it cannot look into.
             let listener = UnixListener::bind(socket)?;
@@ -246,6 +251,19 @@ fn hold(listener: &UnixListener, note: &Path) -> io::Result<()> {
         }
         stream.write_all(&byte)?;
     }
+}
+
+/// Cannot be looked into half of the time.
+fn flicker(note: &Path, each: Duration) -> io::Result<()> {
+    tell(note)?;
+    let end = Instant::now() + LONGEST;
+    while Instant::now() < end {
+        for behavior in [DumpableBehavior::NotDumpable, DumpableBehavior::Dumpable] {
+            rustix::process::set_dumpable_behavior(behavior)?;
+            std::thread::sleep(each);
+        }
+    }
+    Ok(())
 }
 
 fn wait(note: &Path) -> io::Result<()> {

@@ -1,5 +1,7 @@
 //! The table of verdicts.
 
+use std::time::Duration;
+
 use super::*;
 use crate::proc::{Namespace, Status};
 use crate::{Pid, ProcessId, StartTime};
@@ -55,6 +57,7 @@ fn confined() -> Evidence {
         testimony: Some(Testimony::Inside),
         dumpable: true,
         namespaces: Some(PEN),
+        unreadable_for: Duration::ZERO,
         program: ProgramCheck::NotAsked,
         tracer_is_inside: false,
     }
@@ -206,8 +209,18 @@ fn the_table_of_verdicts() {
             Verdict::Unconfined(vec![Reason::HostNamespace("mount"), Reason::HostNamespace("pid")]),
         ),
         (
-            "namespaces that cannot be read",
+            "an agent's program that cannot be looked into, for a moment",
             with(|e| e.namespaces = None),
+            Verdict::Confined,
+        ),
+        (
+            "namespaces that cannot be read for long",
+            with(|e| (e.namespaces, e.unreadable_for) = (None, UNREADABLE_LIMIT)),
+            unknown(Reason::NamespacesUnreadable),
+        ),
+        (
+            "a warden whose namespaces cannot be read",
+            with(|e| (e.namespaces, e.role) = (None, Role::Warden(Server))),
             unknown(Reason::NamespacesUnreadable),
         ),
         (

@@ -110,6 +110,8 @@ struct KnownTask {
     /// capabilities: changing a namespace takes some.
     namespaces: Option<Namespaces>,
     program: ProgramCheck,
+    /// Since when its namespaces have been found unreadable.
+    unreadable_since: Option<Instant>,
     /// What it held from outside when that was looked at last.
     holds: Option<Reason>,
     /// The pass that saw it last.
@@ -271,6 +273,7 @@ impl Verifier {
                     files: TaskFiles::open(process, task)?,
                     namespaces: None,
                     program: ProgramCheck::NotAsked,
+                    unreadable_since: None,
                     holds: None,
                     seen: 0,
                 }),
@@ -315,6 +318,10 @@ impl Verifier {
             // The task's own: each may leave a namespace by itself, and those
             // of a leader that has ended are gone.
             known.namespaces = Namespaces::of(task.pid).ok();
+            known.unreadable_since = match known.namespaces {
+                Some(_) => None,
+                None => known.unreadable_since.or_else(|| Some(Instant::now())),
+            };
             known.program = self.roster.check_program(process, role);
         }
         let tracer_is_inside = status.tracer.is_some_and(|tracer| {
@@ -327,6 +334,7 @@ impl Verifier {
             testimony,
             dumpable,
             namespaces: known.namespaces,
+            unreadable_for: known.unreadable_since.map_or(Duration::ZERO, |since| since.elapsed()),
             program: known.program,
             tracer_is_inside,
             status,
@@ -336,9 +344,12 @@ impl Verifier {
             None => Verdict::Unknown(vec![Reason::NoPlace]),
         };
         if is_due {
-            known.holds = (matches!(role, Role::Agent(_)) && is_first && verdict.holds())
-                .then(|| descriptors::check(task.pid, entries))
-                .flatten();
+            // Who holds in spite of unreadable namespaces may be unreadable a while.
+            let may_look = evidence.namespaces.is_some() || expects_no_namespaces(entries);
+            known.holds =
+                (matches!(role, Role::Agent(_)) && is_first && verdict.holds() && may_look)
+                    .then(|| descriptors::check(task.pid, entries))
+                    .flatten();
         }
         if let Some(reason) = known.holds.clone().filter(|_| verdict.holds()) {
             verdict = if reason.is_ignorance() {
@@ -411,6 +422,11 @@ impl Verifier {
         }
         false
     }
+}
+
+/// Whether the launch has no namespace of its own to compare with.
+fn expects_no_namespaces(entries: &Entries) -> bool {
+    entries.expectation.as_ref().is_some_and(|e| !e.network_isolated && !e.veiled)
 }
 
 /// Whether it is the turn of what has this number.
@@ -499,34 +515,28 @@ fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid, Testimony>
 
 /// What a refusal says, and whether the task is dumpable. A refusal counts only
 /// with the dumpable flag that the task had when the kernel was asked, and the
-/// flag can change meanwhile: the task's own doing, or its `exec`. So it is asked
-/// again until the flag was the same before and after. `None` when the task is
-/// gone.
+/// flag can change meanwhile: the task's own doing, or its `exec`. So the flag is
+/// read and the question put again, until something else is found or it has been
+/// the same too often to be chance. `None` when the task is gone.
 fn confirm_refusal(
     files: &TaskFiles,
     role: Role,
     status: &Status,
     entries: &Entries,
 ) -> Option<(Option<Testimony>, bool)> {
-    const MOST_TRIES: usize = 5;
-    let is_dumpable = || files.is_dumpable(status.uids[1]).ok();
-    let mut before = is_dumpable()?;
-    let is_part = matches!(role, Role::Supervisor(_) | Role::Warden(_));
-    if is_part && !before {
-        // They are so from their start and do not change.
-        return Some((Some(Testimony::Refused), false));
-    }
+    const TRIES: usize = 16;
     let warden = witness_for(role).and_then(|layer| entries.wardens.get(&layer));
-    for _ in 0..MOST_TRIES {
+    for _ in 0..TRIES {
+        if !files.is_dumpable(status.uids[1]).ok()? {
+            return Some((Some(Testimony::Refused), false));
+        }
         let asked = warden.zip(status.id_at(entries.depth())).map(|(w, id)| w.ask(vec![id]));
         let answer = asked.and_then(|a| a.wait(TESTIMONY_LIMIT)).and_then(|a| a.first().copied());
-        let after = is_dumpable()?;
-        match answer {
-            Some(Testimony::Refused) if before != after => before = after,
-            answer => return Some((answer, after)),
+        if answer != Some(Testimony::Refused) {
+            return Some((answer, true));
         }
     }
-    Some((Some(Testimony::Unclear), before))
+    Some((Some(Testimony::Refused), true))
 }
 
 /// Whose warden is asked about a task.
