@@ -159,7 +159,7 @@ fn list_shows_every_launch_with_its_state() {
             "keeper",
             "launch",
             "launchDirectory",
-            "networkNamespace",
+            "namespaces",
             "parts",
             "phase",
             "reason",

@@ -357,7 +357,7 @@ fn a_reused_pid_in_a_state_file_is_not_touched() {
 }
 
 #[test]
-fn a_reused_number_of_a_network_does_not_make_another_launch_a_member() {
+fn reused_numbers_of_namespaces_do_not_make_another_launch_a_member() {
     // The kernel gives such a number again as soon as it is free.
     let mut bystander = Bystander::start();
     let host = Host::new();
@@ -366,14 +366,17 @@ fn a_reused_number_of_a_network_does_not_make_another_launch_a_member() {
     let record = |id: &str| {
         host.records().into_iter().find(|record| record["launch"] == *id).expect("a record")
     };
-    let number = record(&launch.id)["networkNamespace"].as_u64().expect("a network of its own");
-    let own = std::fs::read_link("/proc/self/ns/net").expect("a link");
-    let own = own.to_str().and_then(|text| text.strip_prefix("net:[")?.strip_suffix(']'));
-    let own: u64 = own.and_then(|text| text.parse().ok()).expect("a number");
-    for number in [number, own] {
+    let of_another = record(&launch.id)["namespaces"].clone();
+    assert!(of_another["network"].is_u64() && of_another["ipc"].is_u64(), "{of_another}");
+    let own = |kind: &str| {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::metadata(format!("/proc/self/ns/{kind}")).expect("a namespace").ino()
+    };
+    let of_host = json!({ "ipc": own("ipc"), "network": own("net") });
+    for number in [of_another, of_host] {
         edit_record(&host, &stale, |record| {
             record["phase"] = json!("running");
-            record["networkNamespace"] = json!(number);
+            record["namespaces"] = number.clone();
         });
         let shown = host.run(&["verify", &stale]);
         assert!(shown.stdout.contains("nothing of it is left"), "{number}: {}", shown.stdout);
@@ -384,7 +387,7 @@ fn a_reused_number_of_a_network_does_not_make_another_launch_a_member() {
     }
     let id = launch.id.clone();
     assert_eq!(launch.terminate().code(), Some(143));
-    assert!(record(&id)["networkNamespace"].is_null(), "an ended launch claims no network");
+    assert!(record(&id)["namespaces"].is_null(), "an ended launch claims none");
     assert!(bystander.lives());
 }
 

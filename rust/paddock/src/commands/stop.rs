@@ -121,6 +121,6 @@ fn tidy(launch: &Stored, mut record: Record, lock: &KeeperLock) -> std::io::Resu
         remove_tree(&launch.directory.join(format!("tmp-{half}")))?;
     }
     record.end(status::FAILED, Some("its keeper was gone".into()));
-    record.network_namespace = None;
+    record.namespaces = None;
     record.store(lock).map_err(std::io::Error::other)
 }

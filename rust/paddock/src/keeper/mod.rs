@@ -322,8 +322,8 @@ impl Keeper<'_> {
         };
         self.record.end(code, reason.clone());
         if survivors == 0 {
-            // Nobody is in it any more, and the next launch may get its number.
-            self.record.network_namespace = None;
+            // Nobody is in them any more, and the next launch may get their numbers.
+            self.record.namespaces = None;
         }
         let stored = self.record.store(&self.lock);
         let details = json!({ "status": code, "reason": reason, "survivors": survivors });

@@ -17,7 +17,7 @@ use super::roster::Warden;
 use super::{Event, Keeper, egress_guard, spawn, verifier, watch};
 use crate::error::Error;
 use crate::launch::AgentHalf;
-use crate::state::{Part, Phase};
+use crate::state::{Part, PenNamespaces, Phase};
 use warden::{ChildLabel, Program, ToKeeper, ToWarden};
 
 /// Longer than a slow machine under load needs for one layer.
@@ -219,8 +219,8 @@ impl Keeper<'_> {
         let expectation =
             verifier::expectation(&entries, &self.roster, tier.isolates_network(), tier.has_veil())
                 .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
-        self.record.network_namespace =
-            tier.isolates_network().then_some(expectation.inside.network.0);
+        self.record.namespaces =
+            tier.isolates_network().then(|| PenNamespaces::of(&expectation.inside));
         self.roster.edit().expectation = Some(expectation);
         let watch =
             watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())

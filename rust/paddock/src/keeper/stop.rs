@@ -10,7 +10,8 @@ use confine::witness::Testimony;
 use confine::{Layer, Pid, ProcessId};
 use rustix::process::{Signal, WaitOptions, wait};
 
-use super::roster::{Entries, Roster};
+use super::roster::{Entries, Roster, Warden};
+use crate::state::PenNamespaces;
 
 /// How long to go on. What cannot be ended by then is told to the person.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -48,7 +49,7 @@ pub(super) fn end_launch(roster: &Roster) -> usize {
     end_until_empty(roster, |process| !witness.contains(&process));
     end_until_empty(roster, |_| true);
     reap_children();
-    members(roster).len()
+    members(roster).known.len()
 }
 
 /// Each call has its own time: on a host with very many processes one look can
@@ -58,8 +59,11 @@ fn end_until_empty(roster: &Roster, may_end: impl Fn(ProcessId) -> bool) {
     let mut empty_rounds = 0;
     loop {
         reap_children();
-        let victims: Vec<ProcessId> = members(roster).into_iter().filter(|p| may_end(*p)).collect();
-        if victims.is_empty() {
+        let found = members(roster);
+        let victims: Vec<ProcessId> = found.known.into_iter().filter(|p| may_end(*p)).collect();
+        if victims.is_empty() && !found.are_all {
+            empty_rounds = 0;
+        } else if victims.is_empty() {
             empty_rounds += 1;
         } else {
             empty_rounds = 0;
@@ -79,15 +83,26 @@ pub(crate) fn end_processes(processes: &[ProcessId]) {
     }
 }
 
-/// The living processes of the launch: the keeper's descendants, and whatever
-/// else the pen's warden says is in its domain.
-pub(super) fn members(roster: &Roster) -> Vec<ProcessId> {
-    let mut members: HashSet<ProcessId> = descendants(roster.keeper.pid).into_iter().collect();
+/// The living processes of a launch.
+pub(super) struct Members {
+    pub(super) known: Vec<ProcessId>,
+    /// False when the pen's warden lives and did not say whom else it knows.
+    are_all: bool,
+}
+
+/// The keeper's descendants, and whatever else the pen's warden says is in its
+/// domain. Without that warden there is nobody else: what it had below it is the
+/// keeper's now, since the keeper is a subreaper (`PR_SET_CHILD_SUBREAPER`).
+pub(super) fn members(roster: &Roster) -> Members {
+    let mut known: HashSet<ProcessId> = descendants(roster.keeper.pid).into_iter().collect();
     let entries = roster.entries();
+    let mut are_all = true;
     if entries.init().is_none() {
-        members.extend(in_domain(roster, &entries));
+        let others = in_domain(roster, &entries);
+        are_all = others.is_some();
+        known.extend(others.into_iter().flatten());
     }
-    members.into_iter().collect()
+    Members { known: known.into_iter().collect(), are_all }
 }
 
 /// Living descendants of `root`, itself left out.
@@ -118,25 +133,42 @@ pub(super) fn descendants(root: Pid) -> Vec<ProcessId> {
     found
 }
 
-fn in_domain(roster: &Roster, entries: &Entries) -> Vec<ProcessId> {
+/// Whom the pen's warden has in its domain; `None` when it lives and does not say.
+fn in_domain(roster: &Roster, entries: &Entries) -> Option<Vec<ProcessId>> {
     // One that has not proved its sandbox may be in none, and then every
     // process of the user is within its reach.
     let Some(warden) = entries.wardens.get(&Layer::Pen).filter(|warden| warden.is_proved()) else {
-        return Vec::new();
+        return Some(Vec::new());
     };
-    let tasks = user_tasks(Path::new("/proc"), roster.uid).unwrap_or_default();
-    let mut found = Vec::new();
-    for chunk in tasks.chunks(4096) {
-        let answers = warden.ask(chunk.to_vec()).wait(WITNESS_LIMIT).unwrap_or_default();
-        for (task, answer) in chunk.iter().zip(answers) {
-            if answer == Testimony::Inside
-                && let Some(process) = process_of(*task)
-            {
-                found.push(process);
-            }
-        }
+    if confine::proc::has_ended(warden.process).unwrap_or(false) {
+        return Some(Vec::new());
     }
-    found
+    let tasks = user_tasks(Path::new("/proc"), roster.uid).ok()?;
+    let inside = inside_of(warden, &tasks)?;
+    // The answer is about who had the id when the kernel was asked: only who had
+    // it before a second question and after it is meant.
+    let before: Vec<(Pid, ProcessId)> =
+        inside.into_iter().filter_map(|task| Some((task, process_of(task)?))).collect();
+    let again: Vec<Pid> = before.iter().map(|(task, _)| *task).collect();
+    let confirmed: HashSet<Pid> = inside_of(warden, &again)?;
+    Some(
+        before
+            .into_iter()
+            .filter(|(task, id)| confirmed.contains(task) && process_of(*task) == Some(*id))
+            .map(|(_, id)| id)
+            .collect(),
+    )
+}
+
+/// Which of `tasks` are in the warden's domain.
+fn inside_of(warden: &Warden, tasks: &[Pid]) -> Option<HashSet<Pid>> {
+    let mut found = HashSet::new();
+    for chunk in tasks.chunks(4096) {
+        let answers = warden.ask(chunk.to_vec()).wait(WITNESS_LIMIT)?;
+        let answers = chunk.iter().zip(answers);
+        found.extend(answers.filter(|(_, a)| *a == Testimony::Inside).map(|(task, _)| *task));
+    }
+    Some(found)
 }
 
 fn process_of(task: Pid) -> Option<ProcessId> {
@@ -156,10 +188,9 @@ pub(super) fn reap_children() -> usize {
 }
 
 /// Processes that a launch without a keeper has left: its recorded parts that
-/// live still, what descends from them, and what is in the pen's own network.
+/// live still, what descends from them, and what is in the pen's own namespaces.
 ///
-/// The number of a network namespace is given again as soon as it is free, so
-/// it counts only for what could be of this launch: restricted, not older than
+/// The number of a namespace is given again as soon as it is free, so it counts only for what could be of this launch: restricted, not older than
 /// the launch, and below none of `other_keepers`, those of the launches that
 /// run now.
 pub(crate) fn members_left(
@@ -205,13 +236,15 @@ pub(crate) fn members_left(
     // With a veil nothing is left once its first process is gone.
     let has_veil = record.parts.iter().any(|part| part.name == "veil-init");
     let wanted = record
-        .network_namespace
-        .filter(|wanted| !has_veil && own.is_some_and(|own| own.network.0 != *wanted));
+        .namespaces
+        .filter(|wanted| !has_veil && own.is_some_and(|own| own.network.0 != wanted.network));
     let in_network = |pid: Pid, id: ProcessId, status: &Status| {
         status.no_new_privs
             && status.seccomp_mode == 2
             && id.start >= record.keeper.start
-            && wanted.is_some_and(|wanted| Namespaces::of(pid).is_ok_and(|n| n.network.0 == wanted))
+            && wanted.is_some_and(|wanted| {
+                Namespaces::of(pid).is_ok_and(|found| PenNamespaces::of(&found) == wanted)
+            })
             && !descends(pid, &others)
     };
     let mut left: Vec<ProcessId> = all

@@ -4,4 +4,6 @@ mod ledger;
 mod record;
 
 pub(crate) use ledger::{Ledger, now_ms};
-pub(crate) use record::{KeeperLock, Part, Phase, Record, Stored, find_launch, stored_launches};
+pub(crate) use record::{
+    KeeperLock, Part, PenNamespaces, Phase, Record, Stored, find_launch, stored_launches,
+};

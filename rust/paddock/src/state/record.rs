@@ -46,8 +46,8 @@ pub(crate) struct Record {
     pub(crate) keeper: ProcessId,
     /// Processes that build and hold the launch, with their parts.
     pub(crate) parts: Vec<Part>,
-    /// The pen's network namespace, where it has one of its own.
-    pub(crate) network_namespace: Option<u64>,
+    /// Namespaces of the pen's, where it has its own.
+    pub(crate) namespaces: Option<PenNamespaces>,
     /// Milliseconds since the epoch.
     pub(crate) started: u64,
     pub(crate) ended: Option<u64>,
@@ -55,6 +55,20 @@ pub(crate) struct Record {
     pub(crate) status: Option<u8>,
     /// Why it ended, when not by itself.
     pub(crate) reason: Option<String>,
+}
+
+/// What is in both of these is in the pen. The kernel gives a number again once
+/// it is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PenNamespaces {
+    pub(crate) ipc: u64,
+    pub(crate) network: u64,
+}
+
+impl PenNamespaces {
+    pub(crate) fn of(namespaces: &confine::proc::Namespaces) -> Self {
+        Self { ipc: namespaces.ipc.0, network: namespaces.network.0 }
+    }
 }
 
 /// One process of a launch that is not the agent's.
@@ -84,7 +98,7 @@ impl Record {
             boot: boot_id(),
             keeper,
             parts: Vec::new(),
-            network_namespace: None,
+            namespaces: None,
             started: now_ms(),
             ended: None,
             status: None,
