@@ -10,8 +10,9 @@
 //! - `hostile`: the same, under a name and with arguments that would draw;
 //! - `orphan`: the same, in a session of its own and orphaned at once;
 //! - `bare`: the same, without any environment;
-//! - `hold SOCKET NOTE [opaque]`: the same, and keeps every descriptor that it
-//!   is sent at SOCKET; as `opaque` nobody may look into it;
+//! - `hold SOCKET NOTE [opaque|thread]`: the same, and keeps every descriptor that
+//!   it is sent at SOCKET; as `opaque` nobody may look into it, as `thread` it is
+//!   in the table of a thread of its own;
 //! - `intrude VEIL NOTE MARK...`: has one started in the pid namespace of the
 //!   process VEIL, and orphans it there, so that it ends up below it.
 
@@ -202,6 +203,15 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
             let listener = UnixListener::bind(socket)?;
             if rest.first().is_some_and(|word| word == "opaque") {
                 rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+            }
+            if rest.first().is_some_and(|word| word == "thread") {
+                return std::thread::scope(|scope| {
+                    let holder = scope.spawn(|| {
+                        confine::sys::leave_descriptor_table()?;
+                        hold(&listener, Path::new(note))
+                    });
+                    holder.join().map_err(|_| io::Error::other("the thread failed"))?
+                });
             }
             hold(&listener, Path::new(note))
         }

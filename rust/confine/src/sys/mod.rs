@@ -75,6 +75,30 @@ pub fn may_read(task: Pid) -> io::Result<()> {
     .map(drop)
 }
 
+/// Whether two tasks have the same table of descriptors (`kcmp(2)`, `KCMP_FILES`).
+///
+/// # Errors
+/// `EPERM` when the caller may not read both, `ESRCH` when one is gone, `ENOSYS`
+/// where the kernel was built without it.
+pub fn same_descriptor_table(one: Pid, other: Pid) -> io::Result<bool> {
+    const KCMP_FILES: libc::c_int = 2;
+    // SAFETY: five integers, of which the last two are not used.
+    let order =
+        check(unsafe { libc::syscall(libc::SYS_kcmp, one.get(), other.get(), KCMP_FILES, 0, 0) })?;
+    Ok(order == 0)
+}
+
+/// Gives the calling thread a table of descriptors of its own, a copy of the one
+/// that it shared (`CLONE_FILES`, `unshare(2)`).
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn leave_descriptor_table() -> io::Result<()> {
+    // SAFETY: the call takes a flag and changes nothing but which table this
+    // thread uses; every descriptor stays open in both.
+    check(libc::c_long::from(unsafe { libc::unshare(libc::CLONE_FILES) })).map(drop)
+}
+
 /// The network namespace that `socket` was made in, as an `nsfs` descriptor.
 ///
 /// # Errors

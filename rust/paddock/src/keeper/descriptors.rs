@@ -3,6 +3,7 @@
 //! Nothing should: nono closes what it inherits, and the gate passes no
 //! descriptor to an agent. This is the check that it is so.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use confine::proc::{Descriptor, DescriptorKind, descriptors};
@@ -23,31 +24,48 @@ const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 /// The first descriptor of a process that leads outside, as a reason. `task` is
 /// a living task of it.
 pub(super) fn check(task: Pid, entries: &Entries) -> Option<Reason> {
-    let held = match descriptors(task) {
-        Ok(held) => held,
-        // What ends meanwhile is gone.
+    let found = match descriptors(task) {
+        Ok(held) => first_outside(task, &held, entries),
         Err(e) if confine::proc::is_gone(&e) => return None,
-        Err(_) => return check_opaque(task, entries),
+        // A process that is not dumpable shows no list to anybody, and may well
+        // be honest: what keeps secrets makes itself so. Who stands above its
+        // user namespace can copy each of its descriptors and look at the copy.
+        Err(_) => opaque_leads_outside(task, entries),
     };
-    held.iter().find_map(|descriptor| {
-        let place = Place { process: task, number: descriptor.number };
-        leads_outside(task, descriptor, place, entries)
-    })
-}
-
-/// A process that is not dumpable shows no list to anybody, and may well be
-/// honest: what keeps secrets makes itself so. Who stands above its user
-/// namespace can copy each of its descriptors and look at the copy.
-fn check_opaque(task: Pid, entries: &Entries) -> Option<Reason> {
-    match opaque_leads_outside(task, entries) {
+    match found {
         Ok(reason) => reason,
+        // What ends meanwhile is gone.
         Err(e) if confine::proc::is_gone(&e) => None,
-        // Without a user namespace between, nobody may.
+        // Without a user namespace between, nobody may look.
         Err(_) => isolates_network(entries).then_some(Reason::DescriptorsUnreadable),
     }
 }
 
-fn opaque_leads_outside(task: Pid, entries: &Entries) -> std::io::Result<Option<Reason>> {
+/// Whether two tasks of a process share one table of descriptors: a thread can
+/// leave it (`CLONE_FILES` in `unshare(2)`), and then holds its own.
+pub(super) fn share_a_table(one: Pid, other: Pid) -> bool {
+    confine::sys::same_descriptor_table(one, other).unwrap_or(false)
+}
+
+fn first_outside(task: Pid, held: &[Descriptor], entries: &Entries) -> io::Result<Option<Reason>> {
+    for descriptor in held {
+        let place = Place { process: task, number: descriptor.number };
+        match leads_outside(task, descriptor, place, entries) {
+            Ok(None) => {}
+            // Closed meanwhile.
+            Err(e) if is_closed(&e) => {}
+            other => return other,
+        }
+    }
+    Ok(None)
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::BADF.raw_os_error())
+}
+
+fn opaque_leads_outside(task: Pid, entries: &Entries) -> io::Result<Option<Reason>> {
     let pidfd = pidfd_open(task.into(), PIDFD_THREAD)?;
     let limit = confine::proc::descriptor_limit(task)?;
     if limit > MOST_COPIED {
@@ -61,7 +79,7 @@ fn opaque_leads_outside(task: Pid, entries: &Entries) -> std::io::Result<Option<
         };
         let place = Place { process: Pid::of_self(), number: copy.as_raw_fd() };
         let descriptor = confine::proc::descriptor(place.process, place.number)?;
-        let reason = leads_outside(task, &descriptor, place, entries);
+        let reason = leads_outside(task, &descriptor, place, entries)?;
         if reason.is_some() {
             return Ok(reason);
         }
@@ -89,7 +107,12 @@ fn was_handed_over(held: &Descriptor) -> bool {
     })
 }
 
-fn leads_outside(task: Pid, held: &Descriptor, place: Place, entries: &Entries) -> Option<Reason> {
+fn leads_outside(
+    task: Pid,
+    held: &Descriptor,
+    place: Place,
+    entries: &Entries,
+) -> io::Result<Option<Reason>> {
     let shown = || confine::escape::escape_short(&held.target, 120).to_string();
     let reason = match held.kind {
         DescriptorKind::Other => None,
@@ -98,56 +121,49 @@ fn leads_outside(task: Pid, held: &Descriptor, place: Place, entries: &Entries) 
             let is_harmless = HARMLESS.contains(&device) || PSEUDO_TERMINALS.contains(&device.0);
             (!is_harmless).then(|| Reason::Holds(format!("the device {}", shown())))
         }
-        DescriptorKind::Directory => directory_outside(task, place, entries)
+        DescriptorKind::Directory => directory_outside(task, place, entries)?
             .then(|| Reason::Holds(format!("the directory {}", shown()))),
-        DescriptorKind::Socket => socket_outside(place, entries)
+        DescriptorKind::Socket => socket_outside(place, entries)?
             .then(|| Reason::Holds(format!("a socket of another network, {}", shown()))),
     };
-    reason.filter(|_| !was_handed_over(held))
+    Ok(reason.filter(|_| !was_handed_over(held)))
 }
 
 /// With a veil a directory from outside is on a mount that the process's own
 /// mount table does not have (`proc_pid_mountinfo(5)`, first field).
-fn directory_outside(task: Pid, place: Place, entries: &Entries) -> bool {
-    if entries.init().is_none() {
-        return false;
-    }
+fn directory_outside(task: Pid, place: Place, entries: &Entries) -> io::Result<bool> {
+    let Some(init) = entries.init() else {
+        return Ok(false);
+    };
     let Place { process, number } = place;
-    let Ok(info) = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")) else {
-        return false;
-    };
-    let Some(mount) = info.lines().find_map(|line| line.strip_prefix("mnt_id:")) else {
-        return false;
-    };
-    let mount = mount.trim();
+    let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
+    let mount = mount.ok_or(io::ErrorKind::InvalidData)?.trim();
     // A task that made a mount namespace of its own has the same mounts there
     // under new numbers, and what it opened before under those of the veil.
-    let is_of = |process: Pid| {
-        std::fs::read_to_string(format!("/proc/{process}/mountinfo"))
-            .is_ok_and(|mounts| mounts.lines().any(|l| l.split(' ').next() == Some(mount)))
+    let is_of = |process: Pid| -> io::Result<bool> {
+        let mounts = std::fs::read_to_string(format!("/proc/{process}/mountinfo"))?;
+        Ok(mounts.lines().any(|line| line.split(' ').next() == Some(mount)))
     };
-    !is_of(task) && !entries.init().is_some_and(|init| is_of(init.pid))
+    Ok(!is_of(task)? && !is_of(init.pid)?)
 }
 
 /// A socket made in the host's network namespace. The kernel tells
 /// a socket's namespace only to who owns that namespace: for the host's it
 /// refuses, which is an answer, too.
-fn socket_outside(place: Place, entries: &Entries) -> bool {
+fn socket_outside(place: Place, entries: &Entries) -> io::Result<bool> {
     let Some(expectation) = entries.expectation.as_ref().filter(|e| e.network_isolated) else {
-        return false;
+        return Ok(false);
     };
-    let Ok(pidfd) = pidfd_open(place.process.into(), PIDFD_THREAD) else {
-        return false;
-    };
-    let Ok(socket) = pidfd_getfd(&pidfd, place.number, PidfdGetfdFlags::empty()) else {
-        return false;
-    };
+    let pidfd = pidfd_open(place.process.into(), PIDFD_THREAD)?;
+    let socket = pidfd_getfd(&pidfd, place.number, PidfdGetfdFlags::empty())?;
     match sys::socket_net_namespace(socket.as_fd()) {
         Ok(namespace) => {
             use std::os::unix::fs::MetadataExt;
-            let found = std::fs::File::from(namespace).metadata().map(|m| m.ino()).ok();
-            found == Some(expectation.host.network.0)
+            let found = std::fs::File::from(namespace).metadata()?.ino();
+            Ok(found == expectation.host.network.0)
         }
-        Err(e) => e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()),
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) => Ok(true),
+        Err(e) => Err(e),
     }
 }

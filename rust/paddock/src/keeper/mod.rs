@@ -19,6 +19,7 @@ mod suspend;
 mod terminal;
 mod verifier;
 mod watch;
+mod witnesses;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -158,8 +158,9 @@ impl Watcher {
             Ok(report) => report,
             Err(error) => {
                 // What cannot be read is not confirmed.
-                self.ledger.add("pass-failed", json!({ "error": error.to_string() }));
-                Report::default()
+                let failure = error.to_string();
+                self.ledger.add("pass-failed", json!({ "error": failure }));
+                Report { failure: Some(failure), ..Report::default() }
             }
         };
         if depth == Depth::InTurn && !report.tasks.is_empty() {
@@ -184,7 +185,10 @@ impl Watcher {
 /// The failure of a report, in one line for a person.
 pub(super) fn describe_failure(report: &Report) -> String {
     let Some(task) = report.first_failure() else {
-        return "no task of the launch could be read".into();
+        return report.failure.as_ref().map_or_else(
+            || "no task of the launch could be read".into(),
+            |why| format!("the launch could not be looked at: {why}"),
+        );
     };
     let reasons: Vec<String> = task.verdict.reasons().iter().map(ToString::to_string).collect();
     let layer = task.role.layer().map_or(String::new(), |layer| format!(" in the {layer} layer"));
