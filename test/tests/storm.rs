@@ -5,8 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;
+use std::time::SystemTime;
 
-use paddock_test::host::{Host, TIERS, skip};
+use paddock_test::faults::{fault, place};
+use paddock_test::host::{Host, LIMIT, TIERS, skip, wait_for};
 
 /// Passes that are asked for, beside those that the keeper makes by itself.
 const PASSES: usize = 25;
@@ -53,4 +55,24 @@ fn a_process_whose_first_thread_has_ended_stays_confirmed() {
         [threading.Thread(target=live).start() for _ in range(3)]\n\
         ctypes.CDLL(None).syscall(60, 0)\n";
     confirm_meanwhile(&format!("python3 -c \"{script}\""));
+}
+
+#[test]
+fn what_forks_faster_than_it_can_be_found_is_ended() {
+    for tier in TIERS {
+        let host = Host::new();
+        let fault = place(&fault(), &host.workspace().join("fault"));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        // Should nothing end them they end by themselves.
+        let (end, note) = (now.as_secs() + 60, host.workspace().join("note"));
+        let comets = format!(
+            "for i in 1 2 3 4 5 6 7 8; do {} comet {end} {} & done; sleep 60",
+            fault.display(),
+            note.display()
+        );
+        let launch = host.start(host.agent_command("standin", &["--tier", tier], &[&comets]));
+        assert!(wait_for(LIMIT, || note.exists().then_some(())).is_some(), "control: they run");
+        assert_eq!(launch.terminate().code(), Some(143), "{tier}");
+        host.assert_nothing_left();
+    }
 }

@@ -9,11 +9,11 @@ use crate::output::{quoted, shown};
 /// Paddock's exit statuses beside the agent's own.
 pub(crate) mod status {
     /// Paddock failed; no agent ran, or its end is not known.
-    pub(crate) const FAILED: u8 = 125;
+    pub(crate) const FAILED: u8 = warden::FAILED;
     /// The agent was stopped, or not started, because it is not confined.
     pub(crate) const UNCONFINED: u8 = 126;
     /// The agent's program was not found.
-    pub(crate) const NOT_FOUND: u8 = 127;
+    pub(crate) const NOT_FOUND: u8 = warden::NOT_FOUND;
 }
 
 /// Every error that a person can meet, in alphabetical order.

@@ -34,6 +34,15 @@ pub(crate) fn nothing_got_through(attempts: &[Attempt], outcomes: &[Outcome]) ->
         && !attempts.iter().zip(outcomes).any(got_through)
 }
 
+/// Whether the kernel refused to let a signal through to a group outside: it asks
+/// about each of its processes, as it does when all are meant.
+pub(crate) fn signals_are_scoped(attempts: &[Attempt], outcomes: &[Outcome]) -> bool {
+    let refused = Observation::Failed(rustix::io::Errno::PERM.raw_os_error());
+    attempts.iter().zip(outcomes).any(|(attempt, outcome)| {
+        matches!(attempt.kind, AttemptKind::SignalGroup(_)) && outcome.observed == refused
+    })
+}
+
 /// What the kernel answers to one operation, wherever this is called.
 pub fn observe(kind: &AttemptKind) -> Observation {
     match try_once(kind) {
@@ -65,6 +74,9 @@ fn try_once(kind: &AttemptKind) -> io::Result<()> {
         AttemptKind::OpenUdp => UdpSocket::bind("127.0.0.1:0").map(drop),
         AttemptKind::IoUring => sys::attempt_io_uring_setup(),
         AttemptKind::Signal(pid) => Ok(rustix::process::test_kill_process((*pid).into())?),
+        AttemptKind::SignalGroup(group) => {
+            Ok(rustix::process::test_kill_process_group((*group).into())?)
+        }
         AttemptKind::Trace(pid) => sys::attempt_trace(*pid),
         AttemptKind::Limit(pid) => {
             let none = Rlimit { current: Some(0), maximum: getrlimit(Resource::Core).maximum };

@@ -1,4 +1,4 @@
-//! What a warden does when its keeper is gone.
+//! What a warden does when its keeper is gone, or tells it to end everything.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -10,6 +10,8 @@ use confine::proc::{TaskFiles, user_tasks};
 use confine::witness::{Testimony, testify};
 use rustix::process::Signal;
 
+use crate::serve::Reach;
+
 /// How long to go on; what is left then is left to the veil.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -20,8 +22,12 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The pen's warden is the one that counts: it stands above all others and
 /// cannot be reached from below. The inner ones do the same for their own
 /// sandbox, should it have died together with the keeper.
-pub(crate) fn end_everything_below() {
+pub(crate) fn end_everything_below(reach: Reach) {
     let deadline = Instant::now() + LIMIT;
+    if reach == Reach::Scoped {
+        // At once, so that nothing can fork faster than it is ended.
+        let _ = confine::sys::end_all_within_reach();
+    }
     let mut empty_rounds = 0;
     while empty_rounds < 2 && Instant::now() < deadline {
         let victims = below();

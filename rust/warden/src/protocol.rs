@@ -54,6 +54,8 @@ pub enum ToWarden {
     Testify { query: u64, tasks: Vec<Pid> },
     /// Signal the child's process group.
     Signal { label: ChildLabel, signal: i32 },
+    /// End every process of your sandbox but yourself.
+    EndAll,
     /// End with this exit status.
     Exit { status: u8 },
 }
@@ -145,6 +147,8 @@ pub enum AttemptKind {
     IoUring,
     /// Signal 0: whether the kernel would let a signal through.
     Signal(Pid),
+    /// The same for every process of a group.
+    SignalGroup(Pid),
     Trace(Pid),
     ReadMemory(Pid),
     /// Lower its limit on core files, which it needs none of.

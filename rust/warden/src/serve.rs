@@ -33,24 +33,34 @@ pub fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
     })?;
     let channel = Channel::new(socket);
     channel.send(&ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, &[])?;
-    let mut sandbox_held = false;
-    match serve(layer, &channel, &mut sandbox_held) {
+    let mut reach = Reach::Unknown;
+    match serve(layer, &channel, &mut reach) {
         Ok(status) => Ok(ExitCode::from(status)),
         Err(error) => {
             // No agent outlives its keeper. But outside a sandbox the kernel
             // tells every process of the user to be within reach: who has not
             // seen that it is inside one has nothing below it, and ends nobody.
-            if sandbox_held {
-                last_will::end_everything_below();
+            if reach != Reach::Unknown {
+                last_will::end_everything_below(reach);
             }
             Err(error)
         }
     }
 }
 
-/// Does what the keeper asks. `sandbox_held` becomes true once this process has
-/// tried for itself that what is outside its sandbox is out of its reach.
-fn serve(layer: Layer, channel: &Channel, sandbox_held: &mut bool) -> anyhow::Result<u8> {
+/// How far this process's signals reach, as it has tried for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Perhaps to every process of the user.
+    Unknown,
+    /// What it was told to try outside its sandbox it cannot reach.
+    Limited,
+    /// Nor can it reach any process of a group outside.
+    Scoped,
+}
+
+/// Does what the keeper asks, and remembers how far this process reaches.
+fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u8> {
     let mut child_signals = child_signals()?;
     let mut children = Children::default();
     loop {
@@ -78,7 +88,11 @@ fn serve(layer: Layer, channel: &Channel, sandbox_held: &mut bool) -> anyhow::Re
                 // connects, and what it cannot look into it refuses, whatever
                 // the policy says; that would prove nothing.
                 let outcomes = attempts::try_all(&attempts);
-                *sandbox_held = attempts::nothing_got_through(&attempts, &outcomes);
+                *reach = match attempts::nothing_got_through(&attempts, &outcomes) {
+                    false => Reach::Unknown,
+                    true if attempts::signals_are_scoped(&attempts, &outcomes) => Reach::Scoped,
+                    true => Reach::Limited,
+                };
                 harden()?;
                 channel.send(&ToKeeper::Proof { outcomes }, &[])?;
             }
@@ -91,6 +105,10 @@ fn serve(layer: Layer, channel: &Channel, sandbox_held: &mut bool) -> anyhow::Re
                 channel.send(&ToKeeper::Testimony { query, answers }, &[])?;
             }
             ToWarden::Signal { label, signal } => children.signal(label, signal),
+            ToWarden::EndAll if *reach != Reach::Unknown => {
+                last_will::end_everything_below(*reach);
+            }
+            ToWarden::EndAll => {}
             ToWarden::Exit { status } => return Ok(status),
         }
     }

@@ -6,6 +6,8 @@
 //!
 //! - `paddock-fault wait NOTE MARK...`: writes its id to the file NOTE and waits;
 //! - `undumpable`: the same, and nobody may look into it;
+//! - `comet SECONDS NOTE`: its child takes its place as soon as it is there, until
+//!   so many seconds after the epoch;
 //! - `flicker NOTE MICROSECONDS`: nobody may look into it half of the time;
 //! - `hostile`: the same, under a name and with arguments that would draw;
 //! - `orphan`: the same, in a session of its own and orphaned at once;
@@ -26,7 +28,7 @@ use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use confine::sys::owner_of_namespace;
 use landlock::{
@@ -197,6 +199,17 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
         (Some("flicker"), [note, microseconds, ..]) => {
             let text = microseconds.to_str().unwrap_or_default();
             flicker(Path::new(note), Duration::from_micros(text.parse().unwrap_or(100)))
+        }
+        (Some("comet"), [end, note]) => {
+            let end: u64 = end.to_str().and_then(|e| e.parse().ok()).unwrap_or(0);
+            if !Path::new(note).exists() {
+                tell(Path::new(note))?;
+            }
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+            if now.as_secs() < end {
+                myself().arg("comet").args(rest).spawn()?;
+            }
+            Ok(())
         }
         (Some("hold"), [socket, note, rest @ ..]) => {
             // First, since nono lets nobody bind whom it cannot look into.

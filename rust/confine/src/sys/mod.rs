@@ -75,6 +75,20 @@ pub fn may_read(task: Pid) -> io::Result<()> {
     .map(drop)
 }
 
+/// Sends SIGKILL to every process that the caller may signal, itself and the
+/// first process excepted, in one step: none of them can fork in between
+/// (`kill(2)` with -1; the kernel holds its list of tasks meanwhile).
+///
+/// Only for a caller whose reach is known to be limited: outside a sandbox with
+/// scoped signals that is every process of the user.
+///
+/// # Errors
+/// `ESRCH` when there is no process but those two.
+pub fn end_all_within_reach() -> io::Result<()> {
+    // SAFETY: two integers.
+    check(libc::c_long::from(unsafe { libc::kill(-1, libc::SIGKILL) })).map(drop)
+}
+
 /// Whether two tasks have the same table of descriptors (`kcmp(2)`, `KCMP_FILES`).
 ///
 /// # Errors

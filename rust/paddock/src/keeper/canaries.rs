@@ -118,7 +118,7 @@ impl Canaries {
     pub(super) fn for_layer(&self, layer: Layer, target: Option<Pid>) -> Vec<Attempt> {
         use AttemptKind::{
             ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, IoUring,
-            Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, Trace,
+            Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, SignalGroup, Trace,
         };
         let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
         let mut attempts = Vec::new();
@@ -147,6 +147,11 @@ impl Canaries {
         }
         if self.host_has_io_uring {
             add("set up io_uring", IoUring, refused);
+        }
+        if layer == Layer::Pen && !self.has_veil {
+            // The pen's warden is to end everything in its reach one day.
+            let group = SignalGroup(rustix::process::getpgrp().into());
+            add("signal the processes of a group outside", group, refused);
         }
         if let Some(target) = target {
             add("signal a process outside", Signal(target), refused);

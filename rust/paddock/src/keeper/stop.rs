@@ -9,6 +9,7 @@ use confine::proc::{Namespaces, State, Status, TaskFiles, is_gone, tasks_of, use
 use confine::witness::Testimony;
 use confine::{Layer, Pid, ProcessId};
 use rustix::process::{Signal, WaitOptions, wait};
+use warden::ToWarden;
 
 use super::roster::{Entries, Roster, Warden};
 use crate::state::PenNamespaces;
@@ -24,9 +25,10 @@ const WITNESS_LIMIT: Duration = Duration::from_millis(500);
 ///
 /// With a veil its first process goes first: the kernel then ends every process
 /// in it and allows no new one (`pid_namespaces(7)`), so nothing can outrun the
-/// stop. Without one, members are enumerated and ended until two enumerations
-/// in a row are empty; the pen's warden, which finds those outside the tree,
-/// goes last.
+/// stop. Without one, the pen's warden ends all that is in its reach, in one
+/// step of the kernel's; then members are enumerated and ended until two
+/// enumerations in a row are empty. That warden, which finds those outside the
+/// tree, goes last.
 pub(super) fn end_launch(roster: &Roster) -> usize {
     let entries = roster.entries();
     if let Some(init) = entries.init()
@@ -38,6 +40,10 @@ pub(super) fn end_launch(roster: &Roster) -> usize {
     // A stopped witness is of no use, and nothing of the agent's hears this.
     if let Some(warden) = entries.wardens.get(&Layer::Pen) {
         let _ = PidFd::open_exact(warden.process).and_then(|p| p.signal(Signal::CONT));
+        if entries.init().is_none() && warden.is_proved() {
+            // What forks faster than it is enumerated is ended all the same.
+            let _ = warden.channel.send(&ToWarden::EndAll, &[]);
+        }
     }
     let witness: HashSet<ProcessId> = entries
         .wardens
