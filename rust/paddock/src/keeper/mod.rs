@@ -148,8 +148,8 @@ impl Keeper<'_> {
         self.start_inner()?;
         let guard = self.start_guard()?;
         self.admit_inner(&canaries)?;
-        self.start_watch()?;
-        self.start_agent()?;
+        let confirmed = self.start_watch()?;
+        self.start_agent(confirmed)?;
         let ended = self.wait_for_client()?;
         self.last_look()?;
         self.say_farewell(ended);

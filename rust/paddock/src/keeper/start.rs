@@ -212,8 +212,9 @@ impl Keeper<'_> {
     }
 
     /// From here on every task is looked at, for as long as the launch lives;
-    /// and it must look right before the agent's first instruction.
-    pub(super) fn start_watch(&mut self) -> Result<(), Error> {
+    /// and it must look right before the agent's first instruction. Tells how many
+    /// tasks did.
+    pub(super) fn start_watch(&mut self) -> Result<usize, Error> {
         let tier = self.plan.tier;
         let entries = self.roster.entries();
         let expectation =
@@ -235,13 +236,11 @@ impl Keeper<'_> {
         if !report.holds() {
             return Err(Error::Unconfined { what: watch::describe_failure(&report) });
         }
-        self.ledger.add("verified", json!({ "tasks": report.tasks.len() }));
-        self.notices.verified(self.plan, report.tasks.len());
-        Ok(())
+        Ok(report.tasks.len())
     }
 
     /// Server and client at once; the client waits until the server answers.
-    pub(super) fn start_agent(&mut self) -> Result<(), Error> {
+    pub(super) fn start_agent(&mut self, confirmed: usize) -> Result<(), Error> {
         let server = self.agent_program(&self.plan.server);
         let mut client = self.agent_program(&self.plan.client);
         let warden = self.plan.programs.warden.path.clone();
@@ -251,6 +250,9 @@ impl Keeper<'_> {
         client.argv.splice(0..0, waiting);
         self.plan.held_ports.release_server();
         self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
+        // While the server starts, and before the client draws.
+        self.ledger.add("verified", json!({ "tasks": confirmed }));
+        self.notices.verified(self.plan, confirmed);
         self.tell(Layer::Client, &ToWarden::Start(Box::new(client)), &[])?;
         // Until this is on the disk the record has the outermost part, from which
         // all others descend.
