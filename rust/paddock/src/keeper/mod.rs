@@ -141,11 +141,12 @@ impl Keeper<'_> {
         let canaries = canaries::Canaries::plant(self.plan)?;
         control::open(self)?;
         self.know_outermost(veil)?;
-        self.admit_pen(&canaries)?;
-        // The warden does one after the other; what takes long is asked for
-        // before the short answer is waited for.
-        self.ask_for_guards_socket()?;
+        let attempts = self.admit_pen(&canaries)?;
+        // The pen's warden does one after the other, and what takes long can
+        // begin while its proof is looked at: nothing of the agent is in it.
         self.start_inner()?;
+        self.ask_for_guards_socket()?;
+        self.hear_proof(Layer::Pen, &attempts)?;
         let guard = self.start_guard()?;
         self.admit_inner(&canaries)?;
         let confirmed = self.start_watch()?;

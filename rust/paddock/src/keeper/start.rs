@@ -18,7 +18,7 @@ use super::{Event, Keeper, egress_guard, spawn, verifier, watch};
 use crate::error::Error;
 use crate::launch::AgentHalf;
 use crate::state::{Part, PenNamespaces, Phase};
-use warden::{ChildLabel, Program, ToKeeper, ToWarden};
+use warden::{Attempt, ChildLabel, Program, ToKeeper, ToWarden};
 
 /// Longer than a slow machine under load needs for one layer.
 const LAYER_LIMIT: Duration = Duration::from_secs(20);
@@ -70,8 +70,8 @@ impl Keeper<'_> {
         self.keep_record()
     }
 
-    /// The pen's warden proves the pen, and hands over the guard's socket.
-    pub(super) fn admit_pen(&mut self, canaries: &Canaries) -> Result<(), Error> {
+    /// The pen's warden is to prove the pen, by these attempts.
+    pub(super) fn admit_pen(&mut self, canaries: &Canaries) -> Result<Vec<Attempt>, Error> {
         let entries = self.roster.entries();
         let place = match (entries.init(), entries.supervisors.get(&Layer::Pen)) {
             (Some(init), _) => Place::BelowChildOf(init),
@@ -83,7 +83,7 @@ impl Keeper<'_> {
         // A process outside the pen, as numbered inside: the first of the veil,
         // else the keeper itself.
         let target = if self.plan.tier.has_veil() { Pid::new(1) } else { Some(Pid::of_self()) };
-        self.prove(Layer::Pen, canaries, target)
+        self.ask_for_proof(Layer::Pen, canaries, target)
     }
 
     /// The pen's warden is to make the socket on which the guard accepts.
@@ -91,8 +91,7 @@ impl Keeper<'_> {
         self.tell(Layer::Pen, &ToWarden::Listen { port: self.plan.ports.guard }, &[])
     }
 
-    /// The guard accepts on a socket in the pen's network, which was asked for
-    /// before anything else that the pen's warden has to answer.
+    /// The guard accepts on a socket in the pen's network.
     pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
         let deadline = Instant::now() + LAYER_LIMIT;
         // The inner wardens may be heard first, each on a thread of its own;
@@ -126,7 +125,7 @@ impl Keeper<'_> {
             .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))
     }
 
-    /// Both inner nonos, side by side, and a process for them to fail to reach.
+    /// Both inner nonos, side by side.
     pub(super) fn start_inner(&mut self) -> Result<(), Error> {
         for (label, layer, argv) in [
             (ChildLabel::Server, "server", self.plan.server_argv()),
@@ -143,6 +142,11 @@ impl Keeper<'_> {
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
             self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
         }
+        Ok(())
+    }
+
+    /// A process for the inner self-tests to fail to reach.
+    fn start_canary(&self) -> Result<(), Error> {
         let warden = self.plan.programs.warden.path.clone();
         let canary = Program {
             label: ChildLabel::Canary,
@@ -157,13 +161,20 @@ impl Keeper<'_> {
         let mut started: Vec<(ChildLabel, Pid)> = Vec::new();
         let mut knocks: Vec<Knock> = Vec::new();
         let mut refusals: Vec<(Layer, String)> = Vec::new();
+        let mut has_canary = false;
         let mut to_prove = vec![Layer::Server, Layer::Client];
         let pen = self.roster.warden(Layer::Pen).map(|warden| warden.process);
         let pen = pen.ok_or_else(|| self.layer_failed("pen", "its warden is gone"))?;
         let deadline = Instant::now() + LAYER_LIMIT;
         while !to_prove.is_empty() {
             match self.start_event(deadline, "server or client")? {
-                Event::Knock(knock) if to_prove.contains(&knock.layer) => knocks.push(knock),
+                Event::Knock(knock) if to_prove.contains(&knock.layer) => {
+                    // Not before: it would take time from the nonos that start.
+                    if !std::mem::replace(&mut has_canary, true) {
+                        self.start_canary()?;
+                    }
+                    knocks.push(knock);
+                }
                 Event::FromWarden {
                     layer: Layer::Pen,
                     message: ToKeeper::Started { label, pid },
@@ -171,26 +182,26 @@ impl Keeper<'_> {
                 } => started.push((label, pid)),
                 other => self.handle_at_start(other).map_err(|e| explained(e, &refusals))?,
             }
-            let target = id_of(&started, ChildLabel::Canary);
-            let ready = knocks.iter().position(|knock| {
-                target.is_some() && id_of(&started, label_of(knock.layer)).is_some()
-            });
-            let Some(knock) = ready.map(|at| knocks.remove(at)) else {
-                continue;
-            };
-            let layer = knock.layer;
-            let Some(as_inside) = id_of(&started, label_of(layer)) else {
-                continue;
-            };
-            // One that is not the warden leaves the place to the one that is.
-            if let Some(why) =
-                self.try_admit(knock, Place::BelowChildAs { parent: pen, as_inside })?
-            {
-                refusals.push((layer, why));
-                continue;
+            let Some(target) = id_of(&started, ChildLabel::Canary) else { continue };
+            // Those whose supervisor is known; both can be, by one event.
+            let is_known = |knock: &mut Knock| id_of(&started, label_of(knock.layer)).is_some();
+            for knock in knocks.extract_if(.., is_known).collect::<Vec<_>>() {
+                let layer = knock.layer;
+                let Some(as_inside) = id_of(&started, label_of(layer)) else { continue };
+                if !to_prove.contains(&layer) {
+                    self.send_away(&knock, "its layer has a warden already");
+                    continue;
+                }
+                let place = Place::BelowChildAs { parent: pen, as_inside };
+                // One that is not the warden leaves the place to the one that is.
+                if let Some(why) = self.try_admit(knock, place)? {
+                    refusals.push((layer, why));
+                    continue;
+                }
+                let attempts = self.ask_for_proof(layer, canaries, Some(target))?;
+                self.hear_proof(layer, &attempts)?;
+                to_prove.retain(|l| *l != layer);
             }
-            self.prove(layer, canaries, target)?;
-            to_prove.retain(|l| *l != layer);
         }
         let kill = rustix::process::Signal::KILL.as_raw();
         self.tell(Layer::Pen, &ToWarden::Signal { label: ChildLabel::Canary, signal: kill }, &[])
@@ -359,17 +370,22 @@ impl Keeper<'_> {
         }
     }
 
-    /// The self-test of one layer.
-    fn prove(
-        &mut self,
+    /// Has the warden of a layer test it, by these attempts.
+    fn ask_for_proof(
+        &self,
         layer: Layer,
         canaries: &Canaries,
         target: Option<Pid>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<Attempt>, Error> {
         self.check_namespaces(layer)?;
         let attempts = canaries.for_layer(layer, target);
         let shares_ipc = !self.plan.tier.isolates_network();
         self.tell(layer, &ToWarden::Prove { attempts: attempts.clone(), shares_ipc }, &[])?;
+        Ok(attempts)
+    }
+
+    /// The outcome of a layer's self-test.
+    pub(super) fn hear_proof(&mut self, layer: Layer, attempts: &[Attempt]) -> Result<(), Error> {
         let deadline = Instant::now() + LAYER_LIMIT;
         // Other messages may come first; they are needed later.
         let mut put_off = Vec::new();
@@ -387,7 +403,7 @@ impl Keeper<'_> {
         for event in put_off {
             let _ = self.sender.send(event);
         }
-        let result = evaluate(layer, &attempts, &outcomes);
+        let result = evaluate(layer, attempts, &outcomes);
         if result.is_ok()
             && let Some(warden) = self.roster.warden(layer)
         {
