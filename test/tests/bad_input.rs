@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use paddock_test::host::{Finished, Host, finish, paddock, skip};
+use paddock_test::host::{Finished, Host, finish, nono, paddock, skip};
 
 /// An agent whose halves are the given programs.
 fn agent(server: &str, client: &str) -> String {
@@ -210,7 +210,7 @@ fn a_nono_that_ends_at_once() {
 
 #[test]
 fn a_workspace_that_is_too_much_or_not_there() {
-    let host = Host::new();
+    let mut host = Host::new();
     host.write("file", "");
     for directory in ["closed", "real", ".ssh/keys"] {
         std::fs::create_dir_all(host.home().join(directory)).unwrap();
@@ -219,7 +219,19 @@ fn a_workspace_that_is_too_much_or_not_there() {
     symlink(host.home().join("real"), host.home().join("link")).unwrap();
     let home = host.home();
     let above = home.parent().unwrap();
+    // What runs outside, too, must not be the agent's to write.
+    let own = host.home().join("tools/nono");
+    std::fs::create_dir(own.parent().unwrap()).unwrap();
+    std::fs::copy(nono(), &own).unwrap();
+    host.set("PADDOCK_NONO", &own);
     let cases = [
+        (
+            home.join("tools"),
+            format!(
+                "it contains {}, which the agent must not be able to write; install it elsewhere",
+                own.display()
+            ),
+        ),
         ("/".into(), "it is the whole file system".into()),
         (home.clone(), "it is your home directory; choose a directory in it".into()),
         (above.to_owned(), "it contains your home directory".into()),

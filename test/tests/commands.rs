@@ -175,6 +175,27 @@ fn list_shows_every_launch_with_its_state() {
 }
 
 #[test]
+fn what_cannot_be_read_is_no_launch_that_has_ended() {
+    let host = Host::new();
+    let launch = host.start(host.standin_command(&["sleep 600"]));
+    for command in ["verify", "stop"] {
+        let record = host.launches().join(&launch.id).join("record.json");
+        let text = std::fs::read(&record).unwrap();
+        std::fs::write(&record, "{").unwrap();
+        let run = host.run(&[command, "--all"]);
+        let json = host.run(&[command, "--all", "--json"]);
+        std::fs::write(&record, text).unwrap();
+        assert_eq!((run.code(), run.stdout.as_str()), (Some(125), ""), "{command}");
+        assert!(run.stderr.contains("record.json cannot be used: "), "{command}: {}", run.stderr);
+        assert_eq!(json.code(), Some(125), "{command}");
+        let json: Value = serde_json::from_str(&json.stdout).unwrap();
+        assert_eq!(json["errors"].as_array().map(Vec::len), Some(1), "{command}: {json}");
+    }
+    assert_eq!(host.run(&["verify", "--all"]).code(), Some(0), "control");
+    assert_eq!(launch.terminate().code(), Some(143));
+}
+
+#[test]
 fn info_shows_a_launch_or_what_would_be_used() {
     let host = Host::new();
     let programs = host.run(&["info"]);
@@ -272,7 +293,7 @@ fn verify_looks_at_a_running_launch_and_at_what_an_ended_one_left() {
         (run.code(), parsed(&run)),
         (
             Some(0),
-            json!({ "schema": 1, "launches": [
+            json!({ "schema": 1, "errors": [], "launches": [
                 { "ok": true, "holds": false, "launch": id, "state": "ended", "left": [] }
             ]})
         )
@@ -298,7 +319,10 @@ fn stop_ends_a_launch_and_says_so() {
     let again = host.run(&["stop", &id, "--json"]);
     assert_eq!(
         parsed(&again),
-        json!({ "schema": 1, "launches": [{ "launch": id, "left": 0, "error": null }] })
+        json!({
+            "schema": 1, "errors": [],
+            "launches": [{ "launch": id, "left": 0, "error": null }]
+        })
     );
 }
 
@@ -420,10 +444,10 @@ fn a_record_of_another_version_is_named_and_left_alone() {
     host.standin(&["true"]);
     let id = host.records()[0]["launch"].as_str().unwrap().to_owned();
     let path = host.launches().join(&id).join("record.json");
-    let text = std::fs::read_to_string(&path).unwrap().replace("\"schema\": 1", "\"schema\": 2");
+    let text = std::fs::read_to_string(&path).unwrap().replace("\"schema\": 2", "\"schema\": 9");
     std::fs::write(&path, &text).unwrap();
     let wanted = format!(
-        "paddock: the record {} has schema version 2; this paddock knows 1\n",
+        "paddock: the record {} has schema version 9; this paddock knows 2\n",
         path.display()
     );
     let advice = "  next: use the paddock that wrote it, or remove the file\n";

@@ -92,7 +92,7 @@ fn the_real_nono_in_a_place_of_its_own_runs_the_agent() {
     // The control for every other test here.
     for tier in TIERS {
         let host = Host::new();
-        use_nono(&host, &real_nono(&host));
+        use_nono(&host, &place(&nono(), &host.home().join("own/nono")));
         let run = launch(&host, "standin", tier);
         assert_eq!(run.code(), Some(0), "{tier}: {}", run.stderr);
         assert!(has_run(&host), "{tier}");

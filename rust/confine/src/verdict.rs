@@ -209,10 +209,8 @@ impl LayerFilters {
 
 /// How long an agent's task may be one that nobody but root can look into. A program of
 /// the system that its user may run and not read makes its process so (`sudo` on
-/// some systems; `ptrace(2)`, and `would_dump` in the kernel's `fs/exec.c`): it
-/// runs the system's code, below its warden and as restricted as everything
-/// there, and soon ends. A file of the agent's own does not have this effect
-/// where there is a user namespace around it.
+/// some systems; `ptrace(2)`, and `would_dump` in the kernel's `fs/exec.c`). It is
+/// below its warden and as restricted as everything there, and soon ends.
 pub const UNREADABLE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Judges one task.

@@ -55,6 +55,8 @@ pub(crate) enum Error {
     Output { reason: String },
     #[error("this process had children before it became paddock: {processes}")]
     OtherChildren { processes: String },
+    #[error("/proc is {what}: what is there and what has ended cannot be told apart")]
+    Proc { what: String },
     #[error("{program} {found} at {} is too old; {needed} or newer is needed", shown(path))]
     ProgramTooOld {
         program: &'static str,
@@ -131,6 +133,7 @@ impl Error {
             Self::OtherChildren { .. } => {
                 "start paddock without exec, so that they are not taken for the agent's".into()
             }
+            Self::Proc { .. } => "as root type: mount -o remount,hidepid=0 /proc".into(),
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::serve::Reach;
 
-/// How long to go on; what is left then is left to the veil.
+/// How long to go on; what is left then is left to the veil, where there is one.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Ends every process of the sandbox below this warden: those that the kernel

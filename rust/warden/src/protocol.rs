@@ -11,9 +11,8 @@ use confine::witness::Testimony;
 use confine::{Layer, Pid};
 use serde::{Deserialize, Serialize};
 
-/// Both sides are the same program; the version guards against a program that
-/// was replaced between two starts.
-pub const PROTOCOL_VERSION: u32 = 1;
+/// Both sides are built together; the version tells when they were not.
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// What a warden says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +51,7 @@ pub enum ToWarden {
     Start(Box<Program>),
     /// The witness query.
     Testify { query: u64, tasks: Vec<Pid> },
-    /// Signal the child's process group.
+    /// Signal a child: an agent's whole process group.
     Signal { label: ChildLabel, signal: i32 },
     /// End every process of your sandbox but yourself.
     EndAll,

@@ -53,9 +53,10 @@ pub fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
 pub(crate) enum Reach {
     /// Perhaps to every process of the user.
     Unknown,
-    /// What it was told to try outside its sandbox it cannot reach.
+    /// What it was told to try outside its sandbox was refused.
     Limited,
-    /// Nor can it reach any process of a group outside.
+    /// So were signals to a group of processes outside: all of them are out of
+    /// reach.
     Scoped,
 }
 
@@ -97,6 +98,13 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
                 channel.send(&ToKeeper::Proof { outcomes }, &[])?;
             }
             ToWarden::Listen { port } => listen(channel, port)?,
+            // Outside a sandbox it would have something below it that it may not
+            // end; and the keeper is about to hear the same.
+            ToWarden::Start(program) if *reach == Reach::Unknown => {
+                let error = "the self-test did not hold".to_owned();
+                let label = program.label;
+                channel.send(&ToKeeper::StartFailed { label, error, not_found: false }, &[])?;
+            }
             ToWarden::Start(program) => {
                 channel.send(&children.start(*program, descriptors), &[])?;
             }
@@ -107,6 +115,8 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
             ToWarden::Signal { label, signal } => children.signal(label, signal),
             ToWarden::EndAll if *reach != Reach::Unknown => {
                 last_will::end_everything_below(*reach);
+                // They have been reaped, and their ids may be others' by now.
+                children = Children::default();
             }
             ToWarden::EndAll => {}
             ToWarden::Exit { status } => return Ok(status),

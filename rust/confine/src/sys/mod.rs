@@ -75,6 +75,13 @@ pub fn may_read(task: Pid) -> io::Result<()> {
     .map(drop)
 }
 
+/// The caller's process group; `None` when who leads it is in an outer pid
+/// namespace, and it has no number here (`getpgrp(2)`).
+pub fn own_process_group() -> Option<Pid> {
+    // SAFETY: no argument, and it cannot fail.
+    Pid::new(unsafe { libc::getpgrp() })
+}
+
 /// Sends SIGKILL to every process that the caller may signal, itself and the
 /// first process excepted, in one step: none of them can fork in between
 /// (`kill(2)` with -1; the kernel holds its list of tasks meanwhile).

@@ -18,16 +18,22 @@ use crate::launch::Directories;
 use crate::output::complain;
 use crate::state::{Stored, find_launch, stored_launches};
 
-/// The launches that a command is about.
-fn chosen(which: &Which, directories: &Directories) -> Result<Vec<Stored>, Error> {
+/// The launches that a command is about, and what could not be read of others
+/// that it is about, too.
+fn chosen(which: &Which, directories: &Directories) -> Result<(Vec<Stored>, Vec<Error>), Error> {
     if which.all {
         let (launches, errors) = stored_launches(directories);
-        for error in errors {
+        for error in &errors {
             complain(format_args!("{error}"));
         }
-        return Ok(launches.into_iter().filter(is_open).collect());
+        return Ok((launches.into_iter().filter(is_open).collect(), errors));
     }
-    Ok(vec![find_launch(which.launch.as_deref(), directories)?])
+    Ok((vec![find_launch(which.launch.as_deref(), directories)?], Vec::new()))
+}
+
+/// For the JSON output: what could not be read.
+fn texts(errors: &[Error]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
 }
 
 /// The keepers of all launches that run.

@@ -1,5 +1,7 @@
 //! `paddock run`.
 
+use confine::escape::escape;
+
 use crate::cli::Run;
 use crate::error::Error;
 use crate::keeper;
@@ -43,14 +45,15 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
 }
 
 fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
-    let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
+    let safe = |text: &str| escape(text.as_bytes()).to_string();
+    let text = |key: &str| safe(plan[key].as_str().unwrap_or_default());
     print(format_args!("agent      {} ({})", text("agent"), text("program")))?;
     print(format_args!("workspace  {}", text("workspace")))?;
     print(format_args!("tier       {}", text("tier")))?;
     print(format_args!("AF_UNIX    {}", text("unixRace")))?;
     let words = |value: &serde_json::Value| -> String {
         let words = value.as_array().into_iter().flatten().filter_map(|word| word.as_str());
-        words.map(quoted).collect::<Vec<_>>().join(" ")
+        words.map(|word| quoted(&safe(word))).collect::<Vec<_>>().join(" ")
     };
     for layer in ["veil", "pen", "server", "client"] {
         let argv = &plan["layers"][layer];
@@ -64,7 +67,7 @@ fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
     }
     print(format_args!("\ngrants"))?;
     for grant in plan["grants"].as_array().into_iter().flatten() {
-        let field = |key: &str| grant[key].as_str().unwrap_or_default();
+        let field = |key: &str| safe(grant[key].as_str().unwrap_or_default());
         print(format_args!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path")))?;
     }
     print(format_args!("\nports      {}", plan["ports"]))?;

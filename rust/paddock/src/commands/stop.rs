@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use confine::ProcessId;
 use serde_json::json;
 
-use super::{chosen, is_suspended, living_keepers};
+use super::{chosen, is_suspended, living_keepers, texts};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, end_processes, members_left, remove_tree};
@@ -20,8 +20,8 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Ends launches; 0 when nothing of them is left.
 pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     let directories = Directories::find()?;
-    let launches = chosen(which, &directories)?;
-    let mut worst = 0;
+    let (launches, unreadable) = chosen(which, &directories)?;
+    let mut worst = if unreadable.is_empty() { 0 } else { status::FAILED };
     let mut values = Vec::new();
     // What cannot be told must not keep the next launch from being ended.
     let mut told = Ok(());
@@ -47,8 +47,11 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
         }));
     }
     if which.json {
-        print(format_args!("{}", json!({ "schema": 1, "launches": values })))?;
-    } else if launches.is_empty() {
+        print(format_args!(
+            "{}",
+            json!({ "schema": 1, "launches": values, "errors": texts(&unreadable) })
+        ))?;
+    } else if launches.is_empty() && unreadable.is_empty() {
         print(format_args!("no launch is running"))?;
     }
     told.map(|()| worst)
@@ -98,7 +101,10 @@ fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
     if may_wait && let Some(lock) = wait_for_lock(&launch.directory)? {
         return Ok(lock);
     }
-    end_processes(&[launch.record.keeper]);
+    // Of an earlier boot the number says nothing.
+    if launch.record.is_of_this_boot() {
+        end_processes(&[launch.record.keeper]);
+    }
     wait_for_lock(&launch.directory)?
         .ok_or_else(|| std::io::Error::other("its keeper does not end"))
 }

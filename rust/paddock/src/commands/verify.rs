@@ -3,7 +3,7 @@
 use confine::ProcessId;
 use serde_json::{Value, json};
 
-use super::{chosen, is_suspended, living_keepers, state_name};
+use super::{chosen, is_suspended, living_keepers, state_name, texts};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, members_left};
@@ -15,8 +15,8 @@ use crate::state::{Phase, Stored};
 /// 125 when it could not be told.
 pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
     let directories = Directories::find()?;
-    let launches = chosen(which, &directories)?;
-    let mut worst = 0;
+    let (launches, unreadable) = chosen(which, &directories)?;
+    let mut worst = if unreadable.is_empty() { 0 } else { status::FAILED };
     let mut values = Vec::new();
     let keepers = living_keepers(&directories);
     for launch in &launches {
@@ -29,8 +29,11 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
         values.push(value);
     }
     if which.json {
-        print(format_args!("{}", json!({ "schema": 1, "launches": values })))?;
-    } else if launches.is_empty() {
+        print(format_args!(
+            "{}",
+            json!({ "schema": 1, "launches": values, "errors": texts(&unreadable) })
+        ))?;
+    } else if launches.is_empty() && unreadable.is_empty() {
         print(format_args!("no launch is running"))?;
     }
     Ok(worst)

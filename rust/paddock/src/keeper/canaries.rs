@@ -148,10 +148,12 @@ impl Canaries {
         if self.host_has_io_uring {
             add("set up io_uring", IoUring, refused);
         }
-        if layer == Layer::Pen && !self.has_veil {
+        if layer == Layer::Pen
+            && !self.has_veil
+            && let Some(group) = confine::sys::own_process_group()
+        {
             // The pen's warden is to end everything in its reach one day.
-            let group = SignalGroup(rustix::process::getpgrp().into());
-            add("signal the processes of a group outside", group, refused);
+            add("signal the processes of a group outside", SignalGroup(group), refused);
         }
         if let Some(target) = target {
             add("signal a process outside", Signal(target), refused);
@@ -180,7 +182,11 @@ pub(super) fn evaluate(
         let (Some(outcome), None) = (of_this.next(), of_this.next()) else {
             return failed(format!("\"{}\" was not tried", attempt.name));
         };
+        let gone = Observation::Failed(rustix::io::Errno::SRCH.raw_os_error());
         match (attempt.expected, outcome.observed) {
+            (Expected::Refused, observed) if observed == gone => {
+                return failed(format!("control: \"{}\" found nobody to reach", attempt.name));
+            }
             (Expected::Refused, Observation::Failed(_))
             | (Expected::Works, Observation::Worked) => {}
             (Expected::Refused, Observation::Worked) => {

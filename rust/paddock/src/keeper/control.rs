@@ -116,6 +116,9 @@ fn serve(
 
 /// A report as `paddock verify --json` prints it (`docs/reference/verify.md`).
 pub(crate) fn report_json(report: &Report) -> Value {
+    if let Some(why) = &report.failure {
+        return json!({ "ok": false, "error": format!("the launch could not be looked at: {why}") });
+    }
     let microseconds = |took: Duration| u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     json!({
         "ok": true,

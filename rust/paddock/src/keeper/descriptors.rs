@@ -69,7 +69,7 @@ fn opaque_leads_outside(task: Pid, entries: &Entries) -> io::Result<Option<Reaso
     let pidfd = pidfd_open(task.into(), PIDFD_THREAD)?;
     let limit = confine::proc::descriptor_limit(task)?;
     if limit > MOST_COPIED {
-        return Ok(Some(Reason::DescriptorsUnreadable));
+        return Err(io::Error::other("too many"));
     }
     for number in 0..limit {
         let copy = match pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) {

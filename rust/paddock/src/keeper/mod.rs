@@ -253,7 +253,7 @@ impl Keeper<'_> {
     }
 
     /// Whether the client's process is still the one that waits for the server:
-    /// paddock, before any program of the agent's.
+    /// `paddock-warden await`, before any program of the agent's.
     fn client_still_waits(&self) -> bool {
         self.client.is_none_or(|client| {
             confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")

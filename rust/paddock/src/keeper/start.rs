@@ -167,7 +167,8 @@ impl Keeper<'_> {
         let pen = pen.ok_or_else(|| self.layer_failed("pen", "its warden is gone"))?;
         let deadline = Instant::now() + LAYER_LIMIT;
         while !to_prove.is_empty() {
-            match self.start_event(deadline, "server or client")? {
+            let event = self.start_event(deadline, "server or client");
+            match event.map_err(|e| explained(e, &refusals))? {
                 Event::Knock(knock) if to_prove.contains(&knock.layer) => {
                     // Not before: it would take time from the nonos that start.
                     if !std::mem::replace(&mut has_canary, true) {
@@ -234,10 +235,10 @@ impl Keeper<'_> {
         self.record.namespaces =
             tier.isolates_network().then(|| PenNamespaces::of(&expectation.inside));
         self.roster.edit().expectation = Some(expectation);
+        self.wait_for_canarys_end()?;
         let watch =
             watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())
                 .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
-        self.wait_for_canarys_end()?;
         let report = watch
             .look_now()
             .ok_or_else(|| self.layer_failed("pen", "the first pass did not finish"))?;

@@ -99,6 +99,10 @@ pub(super) struct Verifier {
     buffer: Vec<u8>,
     /// How many passes there have been.
     passes: u64,
+    /// Since when there has always been some task of an agent's in the layer whose
+    /// namespaces are unreadable: not of one task, which could have itself
+    /// replaced by its child in time.
+    unreadable_since: HashMap<Layer, Instant>,
 }
 
 struct KnownTask {
@@ -107,8 +111,6 @@ struct KnownTask {
     /// capabilities: changing a namespace takes some.
     namespaces: Option<Namespaces>,
     program: ProgramCheck,
-    /// Since when its namespaces have been found unreadable.
-    unreadable_since: Option<Instant>,
     /// What it held from outside when that was looked at last.
     holds: Option<Reason>,
     /// The pass that saw it last.
@@ -128,7 +130,19 @@ pub(super) struct Sighting {
 
 impl Verifier {
     pub(super) fn new(roster: Arc<Roster>) -> Self {
-        Self { roster, known: HashMap::new(), own: HashMap::new(), buffer: Vec::new(), passes: 0 }
+        Self {
+            roster,
+            known: HashMap::new(),
+            own: HashMap::new(),
+            buffer: Vec::new(),
+            passes: 0,
+            unreadable_since: HashMap::new(),
+        }
+    }
+
+    /// Time in which the launch was suspended counts for nothing.
+    pub(super) fn was_suspended(&mut self) {
+        self.unreadable_since.clear();
     }
 
     /// Makes one pass.
@@ -141,13 +155,13 @@ impl Verifier {
         self.passes += 1;
         let round = self.passes;
         let mut sightings = self.walk(&entries, round)?;
-        let mut hidden_unclear = Vec::new();
+        let mut hidden = Vec::new();
         if is_due(0, round, depth) {
             let inside = others_inside(&entries, self.roster.uid, &sightings)?;
             if !inside.is_empty() {
                 // Born since the walk, or outside the tree: walking again tells.
                 sightings = self.walk(&entries, round)?;
-                hidden_unclear = self.outside_the_tree(&inside, &sightings, &entries);
+                hidden = self.outside_the_tree(&inside, &sightings, &entries)?;
             }
         }
         self.known.retain(|_, known| known.seen == round);
@@ -158,11 +172,12 @@ impl Verifier {
         let mut tasks = Vec::with_capacity(sightings.len());
         for sighting in sightings {
             let testimony = testimonies.get(&sighting.status.task).copied();
-            if let Some(report) = self.judge_one(sighting, testimony, &members, &entries, depth) {
+            if let Some(report) = self.judge_one(sighting, testimony, &members, &entries, depth)? {
                 tasks.push(report);
             }
         }
-        tasks.append(&mut hidden_unclear);
+        self.forget_readable_layers(&tasks);
+        tasks.append(&mut hidden);
         Ok(Report {
             tasks,
             took: started.elapsed(),
@@ -271,7 +286,6 @@ impl Verifier {
                     files: TaskFiles::open(process, task)?,
                     namespaces: None,
                     program: ProgramCheck::NotAsked,
-                    unreadable_since: None,
                     holds: None,
                     seen: 0,
                 }),
@@ -303,25 +317,32 @@ impl Verifier {
         members: &HashMap<Pid, Option<Layer>>,
         entries: &Entries,
         depth: Depth,
-    ) -> Option<TaskReport> {
+    ) -> io::Result<Option<TaskReport>> {
         let Sighting { process, is_first, role, status, task } = sighting;
-        let known = self.known.get_mut(&task.pid)?;
-        let (testimony, dumpable) = match testimony {
-            Some(Testimony::Inside) => (testimony, true),
-            Some(Testimony::Refused) => confirm_refusal(&known.files, role, &status, entries)?,
-            _ => (testimony, known.files.is_dumpable(status.uids[1]).ok()?),
+        let Some(known) = self.known.get_mut(&task.pid) else { return Ok(None) };
+        let looked = match testimony {
+            Some(Testimony::Inside) => Ok((testimony, true)),
+            Some(Testimony::Refused) => confirm_refusal(&known.files, role, &status, entries),
+            _ => known.files.is_dumpable(status.uids[1]).map(|dumpable| (testimony, dumpable)),
+        };
+        let (testimony, dumpable) = match looked {
+            Ok(found) => found,
+            Err(e) if is_gone(&e) => return Ok(None),
+            Err(e) => return Err(e),
         };
         let is_due = is_due(task.pid.get().unsigned_abs().into(), self.passes, depth);
         if known.namespaces.is_none() || is_due || status.capabilities != 0 {
             // The task's own: each may leave a namespace by itself, and those
             // of a leader that has ended are gone.
             known.namespaces = Namespaces::of(task.pid).ok();
-            known.unreadable_since = match known.namespaces {
-                Some(_) => None,
-                None => known.unreadable_since.or_else(|| Some(Instant::now())),
-            };
             known.program = self.roster.check_program(process, role);
         }
+        let unreadable_for = match (known.namespaces, role.layer()) {
+            (None, Some(layer)) => {
+                self.unreadable_since.entry(layer).or_insert_with(Instant::now).elapsed()
+            }
+            _ => Duration::ZERO,
+        };
         let tracer_is_inside = status.tracer.is_some_and(|tracer| {
             role.layer().is_some() && members.get(&tracer) == Some(&role.layer())
         });
@@ -332,7 +353,7 @@ impl Verifier {
             testimony,
             dumpable,
             namespaces: known.namespaces,
-            unreadable_for: known.unreadable_since.map_or(Duration::ZERO, |since| since.elapsed()),
+            unreadable_for,
             program: known.program,
             tracer_is_inside,
             status,
@@ -359,9 +380,19 @@ impl Verifier {
         // Between reading and judging a task may end; what ended is no threat
         // and no evidence.
         if !verdict.holds() && has_ended(task).unwrap_or(false) {
-            return None;
+            return Ok(None);
         }
-        Some(TaskReport { task, process, role, verdict, name: evidence.status.name })
+        Ok(Some(TaskReport { task, process, role, verdict, name: evidence.status.name }))
+    }
+
+    /// The clock of a layer stops once every task in it can be looked into.
+    fn forget_readable_layers(&mut self, tasks: &[TaskReport]) {
+        let is_unreadable = |task: &TaskReport| {
+            self.known.get(&task.task.pid).is_some_and(|known| known.namespaces.is_none())
+        };
+        let unreadable: HashSet<Layer> =
+            tasks.iter().filter(|t| is_unreadable(t)).filter_map(|t| t.role.layer()).collect();
+        self.unreadable_since.retain(|layer, _| unreadable.contains(layer));
     }
 
     /// Members of a domain that do not descend from the keeper.
@@ -370,25 +401,25 @@ impl Verifier {
         inside: &[(Layer, Pid)],
         sightings: &[Sighting],
         entries: &Entries,
-    ) -> Vec<TaskReport> {
+    ) -> io::Result<Vec<TaskReport>> {
         let seen = ids_inside(sightings, entries);
         let unseen: HashSet<Pid> =
             inside.iter().map(|(_, task)| *task).filter(|task| !seen.contains(task)).collect();
         if unseen.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         // Rare, so a look at the whole host is affordable: ids inside the veil
         // have to be found again by `NSpid`.
         let mut buffer = Vec::new();
         let mut found = Vec::new();
-        for task in user_tasks(Path::new("/proc"), self.roster.uid).unwrap_or_default() {
+        for task in user_tasks(Path::new("/proc"), self.roster.uid)? {
             let Ok(files) = TaskFiles::open(task, task) else { continue };
             let Ok(status) = files.status(&mut buffer) else { continue };
             let is_named = status.id_at(entries.depth()).is_some_and(|id| unseen.contains(&id));
             if is_named
                 && status.state != State::Dead
                 && is_in_launchs_namespace(status.tgid, entries)
-                && !self.descends_from_keeper(&status, &mut buffer)
+                && !self.descends_from_keeper(task, &mut buffer)
             {
                 found.push(TaskReport {
                     task: files.id(),
@@ -399,23 +430,26 @@ impl Verifier {
                 });
             }
         }
-        found
+        Ok(found)
     }
 
     /// Whether the task is in the tree after all: a list of children may miss
     /// one while others end. The next pass sees it.
-    fn descends_from_keeper(&self, status: &Status, buffer: &mut Vec<u8>) -> bool {
-        let mut parent = status.parent;
-        for _ in 0..MOST_ANCESTORS {
-            match parent {
-                Some(pid) if pid == self.roster.keeper.pid => return true,
-                Some(pid) => {
-                    parent = TaskFiles::open(pid, pid)
-                        .and_then(|files| files.status(buffer))
-                        .ok()
-                        .and_then(|status| status.parent);
+    fn descends_from_keeper(&self, task: Pid, buffer: &mut Vec<u8>) -> bool {
+        /// An ancestor that ends meanwhile leaves its children to another.
+        const TRIES: usize = 8;
+        let mut parent_of = |pid: Pid| {
+            TaskFiles::open(pid, pid).and_then(|files| files.status(buffer)).map(|s| s.parent)
+        };
+        for _ in 0..TRIES {
+            let mut pid = task;
+            for _ in 0..MOST_ANCESTORS {
+                match parent_of(pid) {
+                    Ok(Some(parent)) if parent == self.roster.keeper.pid => return true,
+                    Ok(Some(parent)) => pid = parent,
+                    Ok(None) => return false,
+                    Err(_) => break,
                 }
-                None => return false,
             }
         }
         false

@@ -85,6 +85,7 @@ impl Watch {
                     }
                     Ok(Request::Resume) => {
                         paused = false;
+                        watcher.verifier.was_suspended();
                         next = Instant::now();
                         for reply in waiting.drain(..) {
                             let _ = reply.send(watcher.look(Depth::Everything));

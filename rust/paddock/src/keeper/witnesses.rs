@@ -70,27 +70,30 @@ pub(super) fn ask_all(sightings: &[Sighting], entries: &Entries) -> HashMap<Pid,
 /// What a refusal says, and whether the task is dumpable. A refusal counts only
 /// with the dumpable flag that the task had when the kernel was asked, and the
 /// flag can change meanwhile: the task's own doing, or its `exec`. So the flag is
-/// read and the question put again, until something else is found or it has been
-/// the same too often to be chance. `None` when the task is gone.
+/// read and the question put again: one look that finds it undumpable, or one
+/// other answer, ends that; else it has been the same too often to be chance.
+///
+/// # Errors
+/// When the task cannot be looked at; mostly it is gone then.
 pub(super) fn confirm_refusal(
     files: &TaskFiles,
     role: Role,
     status: &Status,
     entries: &Entries,
-) -> Option<(Option<Testimony>, bool)> {
+) -> io::Result<(Option<Testimony>, bool)> {
     const TRIES: usize = 16;
     let warden = witness_for(role).and_then(|layer| entries.wardens.get(&layer));
     for _ in 0..TRIES {
-        if !files.is_dumpable(status.uids[1]).ok()? {
-            return Some((Some(Testimony::Refused), false));
+        if !files.is_dumpable(status.uids[1])? {
+            return Ok((Some(Testimony::Refused), false));
         }
         let asked = warden.zip(status.id_at(entries.depth())).map(|(w, id)| w.ask(vec![id]));
         let answer = asked.and_then(|a| a.wait(TESTIMONY_LIMIT)).and_then(|a| a.first().copied());
         if answer != Some(Testimony::Refused) {
-            return Some((answer, true));
+            return Ok((answer, true));
         }
     }
-    Some((Some(Testimony::Refused), true))
+    Ok((Some(Testimony::Refused), true))
 }
 
 /// Whose warden is asked about a task.

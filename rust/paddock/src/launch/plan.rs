@@ -124,7 +124,9 @@ impl Plan {
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
         let tier = request.tier.or(config.tier).unwrap_or_default();
         check_landlock()?;
+        check_proc(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())?;
         let programs = Programs::find(config, directories, tier.has_veil())?;
+        workspace.refuse_programs(&programs, &directories.cache)?;
 
         let id = LaunchId::random().map_err(|e| Error::DirectoryUnusable {
             path: PathBuf::from("/dev/urandom"),
@@ -227,13 +229,9 @@ impl Plan {
     /// left out, so no secret is in it.
     pub(crate) fn describe(&self) -> serde_json::Value {
         let words = |argv: &[OsString]| -> Vec<String> {
-            argv.iter()
-                .map(|a| {
-                    confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(a.as_os_str()))
-                        .to_string()
-                })
-                .collect()
+            argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         };
+        let text = |path: &Path| path.to_string_lossy().into_owned();
         let names = |half: &AgentHalf| -> Vec<String> {
             let set = half.environment.iter().map(|(n, _)| n.to_string_lossy().into_owned());
             let mut names: Vec<String> = set
@@ -248,21 +246,21 @@ impl Plan {
             "schema": 1,
             "launch": self.id.as_str(),
             "agent": self.agent.file.name,
-            "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| shown(p)),
+            "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| text(p)),
             "tier": self.tier.name(),
             "unixRace": self.tier.unix_race(),
-            "workspace": shown(&self.workspace.root),
-            "program": shown(&self.program.path),
+            "workspace": text(&self.workspace.root),
+            "program": text(&self.program.path),
             "layers": {
                 "veil": self.tier.has_veil().then(|| words(&self.veil_argv(None))),
                 "pen": words(&self.pen_argv()),
                 "server": words(&self.server_argv()),
                 "client": words(&self.client_argv()),
             },
-            "agentServer": { "argv": words(&self.server.argv), "environment": names(&self.server), "home": shown(&self.server.home) },
-            "agentClient": { "argv": words(&self.client.argv), "environment": names(&self.client), "home": shown(&self.client.home) },
+            "agentServer": { "argv": words(&self.server.argv), "environment": names(&self.server), "home": text(&self.server.home) },
+            "agentClient": { "argv": words(&self.client.argv), "environment": names(&self.client), "home": text(&self.client.home) },
             "grants": self.grants().iter().map(|g| json!({
-                "layer": g.layer, "access": g.access.name(), "path": shown(&g.path),
+                "layer": g.layer, "access": g.access.name(), "path": text(&g.path),
             })).collect::<Vec<_>>(),
             "ports": { "server": self.ports.server, "proxy": self.ports.proxy, "guard": self.ports.guard },
             "hosts": self.hosts,
@@ -362,6 +360,24 @@ fn check_landlock() -> Result<(), Error> {
     }
 }
 
+/// Where `/proc` hides what one may not look into (`hidepid`, `proc(5)`), what is
+/// there and what has ended look the same. `mountinfo` is that of this process
+/// (`proc_pid_mountinfo(5)`).
+fn check_proc(mountinfo: &[u8]) -> Result<(), Error> {
+    let text = String::from_utf8_lossy(mountinfo);
+    // What was mounted last lies on top.
+    let last = text.lines().rfind(|line| line.split(' ').nth(4) == Some("/proc"));
+    let options = last.and_then(|line| line.rsplit(' ').next()).unwrap_or_default();
+    let hides = options.split(',').find(|option| {
+        option.starts_with("hidepid=") && !matches!(*option, "hidepid=0" | "hidepid=off")
+    });
+    match (last, hides) {
+        (None, _) => Err(Error::Proc { what: "not mounted".into() }),
+        (_, Some(option)) => Err(Error::Proc { what: format!("mounted with {option}") }),
+        (Some(_), None) => Ok(()),
+    }
+}
+
 /// 256 random bits in hexadecimal.
 fn random_password() -> Result<String, Error> {
     use std::io::Read;
@@ -423,6 +439,25 @@ pub(crate) fn program_tree(program: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_proc_that_hides_processes_is_refused() {
+        let line = |options: &str| {
+            format!(
+                "22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n\
+                 40 22 0:50 / /proc rw,nosuid - proc proc rw{options}\n\
+                 41 22 0:51 / /proc/sys rw - proc proc rw,hidepid=2\n"
+            )
+        };
+        for options in ["", ",gid=4", ",hidepid=0", ",hidepid=off"] {
+            assert!(check_proc(line(options).as_bytes()).is_ok(), "{options}");
+        }
+        for options in [",hidepid=1", ",hidepid=2,gid=4", ",hidepid=invisible", ",hidepid=4"] {
+            let refused = check_proc(line(options).as_bytes());
+            assert!(matches!(refused, Err(Error::Proc { .. })), "{options}");
+        }
+        assert!(matches!(check_proc(b""), Err(Error::Proc { .. })));
+    }
 
     #[test]
     fn only_a_packages_own_directory_is_granted_with_a_program() {

@@ -101,10 +101,8 @@ pub(crate) fn find_warden(paddock: &Found) -> Result<Found, Error> {
         let reason = "it belongs beside paddock; build or install both again".into();
         return Err(Error::BadProgram { program: "paddock-warden", path, reason });
     }
-    let mut warden = found("paddock-warden", &path, "beside paddock".into())?;
-    // Whether it is of this version it says to the gate.
-    warden.version.clone_from(&paddock.version);
-    Ok(warden)
+    // Whether the two belong together it says at the gate.
+    found("paddock-warden", &path, "beside paddock".into())
 }
 
 /// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::launch::{Directories, LaunchId, Tier};
 
 /// The version of the record's form.
-const SCHEMA: u32 = 1;
+const SCHEMA: u32 = 2;
 
 /// Where a launch is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -386,7 +386,7 @@ mod tests {
         let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
         let path = directory.join("record.json");
         let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 9")).unwrap();
+        std::fs::write(&path, text.replace("\"schema\": 2", "\"schema\": 9")).unwrap();
         assert!(matches!(find_launch(Some("b"), &own), Err(Error::StateVersion { found: 9, .. })));
         std::fs::rename(&path, directory.join("real")).unwrap();
         std::os::unix::fs::symlink(directory.join("real"), &path).unwrap();
