@@ -134,6 +134,30 @@ fn a_process_that_can_be_looked_into_now_and_then_is_no_false_alarm() {
     }
 }
 
+/// Landlock does not see who listens without having bound a port.
+#[test]
+fn who_listens_on_the_hosts_network_ends_the_launch() {
+    for tier in TIERS {
+        let host = Host::new();
+        let fault = place(&fault(), &host.workspace().join("fault"));
+        let launch = obedient(&host, tier);
+        let note = host.workspace().join("note");
+        tell_agent(&host, &format!("{} listen {} &", fault.display(), note.display()));
+        if tier == "ported" {
+            let run = launch.end();
+            assert_eq!(run.code(), Some(126), "{}", run.stderr);
+            let reason = "holds open a socket that listens on the host's port ";
+            assert!(run.stderr.contains(reason), "{}", run.stderr);
+        } else {
+            wait_until_exists(&note);
+            let (code, report) = launch.verify();
+            assert_eq!(code, Some(0), "control: its own network, {tier}: {report:#}");
+            assert_eq!(launch.terminate().code(), Some(143), "{tier}");
+        }
+        host.assert_nothing_left();
+    }
+}
+
 /// Hands `descriptor` to whoever holds what it is sent at `socket`.
 fn hand_in(socket: &Path, descriptor: BorrowedFd<'_>) {
     let mut stream = UnixStream::connect(socket).expect("it listens");

@@ -101,6 +101,9 @@ pub struct Evidence {
     pub dumpable: bool,
     /// The task's namespaces, where the verifier may look.
     pub namespaces: Option<Namespaces>,
+    /// It is in another user namespace than the verifier, by its map of users,
+    /// which everybody may read. Looked at where the namespaces are unreadable.
+    pub maps_users_otherwise: bool,
     /// How long they have been found unreadable.
     pub unreadable_for: Duration,
     /// Whether its program is the recorded one.

@@ -305,7 +305,7 @@ fn judge_namespaces(evidence: &Evidence, expectation: &Expectation, reasons: &mu
     let inside = &expectation.inside;
     let capabilities = evidence.status.capabilities;
     let Some(namespaces) = &evidence.namespaces else {
-        if capabilities != 0 {
+        if capabilities != 0 && !evidence.maps_users_otherwise {
             reasons.push(Reason::Capabilities(capabilities));
         }
         // Without any namespace of its own the launch has nothing to compare.

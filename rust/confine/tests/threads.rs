@@ -98,6 +98,7 @@ fn verdict(task: Pid, testimony: Testimony) -> Verdict {
         status,
         testimony: Some(testimony),
         namespaces: Some(here),
+        maps_users_otherwise: false,
         unreadable_for: std::time::Duration::ZERO,
         program: ProgramCheck::NotAsked,
         tracer_is_inside: false,

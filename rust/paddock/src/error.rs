@@ -65,6 +65,8 @@ pub(crate) enum Error {
         needed: &'static str,
         install: &'static str,
     },
+    #[error("the record {} cannot be used: {reason}", shown(path))]
+    Record { path: PathBuf, reason: String, keeper: Option<confine::Pid> },
     #[error("paddock does not run as root")]
     Root,
     #[error("the self-test of the {layer} layer failed: {what}")]
@@ -134,6 +136,13 @@ impl Error {
                 "start paddock without exec, so that they are not taken for the agent's".into()
             }
             Self::Proc { .. } => "as root type: mount -o remount,hidepid=0 /proc".into(),
+            Self::Record { keeper: Some(keeper), .. } => {
+                format!("kill {keeper} ends its keeper, and the launch with it")
+            }
+            Self::Record { path, keeper: None, .. } => {
+                let directory = path.parent().unwrap_or(path);
+                format!("it has no keeper; rm -r {}", quoted(&shown(directory)))
+            }
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),

@@ -71,6 +71,7 @@ fn try_once(kind: &AttemptKind) -> io::Result<()> {
         AttemptKind::ConnectTcp(address) => {
             TcpStream::connect_timeout(address, CONNECT_LIMIT).map(drop)
         }
+        AttemptKind::FastOpen(port) => sys::attempt_fast_open(*port),
         AttemptKind::OpenUdp => UdpSocket::bind("127.0.0.1:0").map(drop),
         AttemptKind::IoUring => sys::attempt_io_uring_setup(),
         AttemptKind::Signal(pid) => Ok(rustix::process::test_kill_process((*pid).into())?),

@@ -1,6 +1,7 @@
 //! What Landlock does not see: a process may change limits and priorities of
 //! every other process of its user, and use the user's keyrings and System V
 //! objects. A limit on processor time ends a process as surely as a signal does.
+//! And a TCP connection can be opened by sending.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +45,16 @@ pub(crate) fn leave_others_alone(shares_ipc: bool) -> anyhow::Result<()> {
     // Without a condition: always. The user's keyrings are the host's, and what
     // is put there stays (`keyrings(7)`).
     rules.extend(numbers::KEYS.map(|number| (number, Vec::new())));
+    // Landlock does not see who connects by sending (`MSG_FASTOPEN` in `send(2)`,
+    // `TCP_FASTOPEN_CONNECT` in `tcp(7)`), and who inspects the address can be
+    // raced; the flag is in a register.
+    for (number, flags) in numbers::SENDING {
+        let opens = SeccompCmpOp::MaskedEq(numbers::FAST_OPEN);
+        rules.insert(number, vec![SeccompRule::new(vec![is(flags, opens, numbers::FAST_OPEN)?])?]);
+    }
+    let (level, option) = numbers::FAST_OPEN_OPTION;
+    let conditions = vec![is(1, SeccompCmpOp::Eq, level)?, is(2, SeccompCmpOp::Eq, option)?];
+    rules.insert(numbers::SETSOCKOPT, vec![SeccompRule::new(conditions)?]);
     if shares_ipc {
         rules.extend(numbers::IPC.map(|number| (number, Vec::new())));
     }
@@ -61,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keyrings_shared_memory_and_other_processes_are_out_of_reach_once_the_filter_applies() {
+    fn what_the_filter_is_for_is_out_of_reach_once_it_applies() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let other = Pid::from_raw(child.id().cast_signed());
@@ -71,11 +82,17 @@ mod tests {
             assert!(setpriority_process(other, own).is_ok(), "control");
             assert!(confine::sys::attempt_keyring().is_ok(), "control");
             assert!(confine::sys::attempt_shared_memory().is_ok(), "control");
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port();
+            assert!(confine::sys::attempt_fast_open(port).is_ok(), "control");
             leave_others_alone(true).unwrap();
             assert!(setpriority_process(None, own).is_ok(), "its own it may");
             assert!(setpriority_process(other, own).is_err());
             assert!(confine::sys::attempt_keyring().is_err());
             assert!(confine::sys::attempt_shared_memory().is_err());
+            let refused = confine::sys::attempt_fast_open(port).unwrap_err();
+            assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
+            assert!(std::net::TcpStream::connect(("127.0.0.1", port)).is_ok(), "others work");
         })
         .join()
         .unwrap();

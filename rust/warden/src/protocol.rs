@@ -142,6 +142,8 @@ pub enum AttemptKind {
     SendDatagram(PathBuf),
     ConnectAbstract(Vec<u8>),
     ConnectTcp(SocketAddr),
+    /// A port of loopback, by sending what is to open the connection.
+    FastOpen(u16),
     OpenUdp,
     IoUring,
     /// Signal 0: whether the kernel would let a signal through.

@@ -8,6 +8,7 @@
 //! - `undumpable`: the same, and nobody may look into it;
 //! - `comet SECONDS NOTE`: its child takes its place as soon as it is there, until
 //!   so many seconds after the epoch;
+//! - `listen NOTE`: listens on a port that it did not bind;
 //! - `flicker NOTE MICROSECONDS`: nobody may look into it half of the time;
 //! - `hostile`: the same, under a name and with arguments that would draw;
 //! - `orphan`: the same, in a session of its own and orphaned at once;
@@ -35,7 +36,10 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, PathBeneath, PathFd, Ruleset, RulesetAttr,
     RulesetCreatedAttr, Scope,
 };
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
+    socket_with,
+};
 use rustix::process::DumpableBehavior;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -199,6 +203,12 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
         (Some("flicker"), [note, microseconds, ..]) => {
             let text = microseconds.to_str().unwrap_or_default();
             flicker(Path::new(note), Duration::from_micros(text.parse().unwrap_or(100)))
+        }
+        (Some("listen"), [note]) => {
+            let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+            let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+            rustix::net::listen(&socket, 1)?;
+            wait(Path::new(note))
         }
         (Some("comet"), [end, note]) => {
             let end: u64 = end.to_str().and_then(|e| e.parse().ok()).unwrap_or(0);

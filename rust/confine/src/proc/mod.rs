@@ -8,7 +8,7 @@ mod status;
 mod tasks;
 
 pub use descriptors::{Descriptor, DescriptorKind, descriptor, descriptor_limit, descriptors};
-pub use namespaces::{Namespace, Namespaces};
+pub use namespaces::{Namespace, Namespaces, maps_users_otherwise};
 pub use reader::TaskFiles;
 pub use stat::{has_ended, start_time};
 pub use status::{ParseError, State, Status};

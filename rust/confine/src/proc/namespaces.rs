@@ -54,6 +54,17 @@ impl Namespaces {
     }
 }
 
+/// Whether `pid` is in another user namespace than the caller, by its map of users
+/// (`/proc/P/uid_map`, `user_namespaces(7)`): it is shown as seen from the reader,
+/// and a map of everything is only the reader's own to have.
+///
+/// # Errors
+/// `ENOENT` when the process is gone.
+pub fn maps_users_otherwise(pid: Pid) -> io::Result<bool> {
+    let own = std::fs::read("/proc/self/uid_map")?;
+    Ok(std::fs::read(proc_path(pid, "uid_map"))? != own)
+}
+
 /// A link of the form `KIND:[INODE]`.
 fn parse(kind: &str, link: &[u8]) -> Option<Namespace> {
     let inode = link.strip_prefix(kind.as_bytes())?.strip_prefix(b":[")?.strip_suffix(b"]")?;

@@ -85,6 +85,41 @@ pub fn attempt_keyring() -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_keyctl, 0, THREAD_KEYRING, 1) }).map(drop)
 }
 
+/// Opens a TCP connection to a port of loopback by sending (`MSG_FASTOPEN`,
+/// `send(2)`).
+///
+/// # Errors
+/// What the kernel or a filter answers; `EOPNOTSUPP` where the host has that
+/// turned off.
+pub fn attempt_fast_open(port: u16) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: three integers.
+    let socket = owned(check(libc::c_long::from(unsafe {
+        libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0)
+    }))?);
+    // SAFETY: all zeroes is a valid `sockaddr_in`.
+    let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    #[allow(clippy::cast_possible_truncation)] // 2
+    {
+        address.sin_family = libc::AF_INET as libc::sa_family_t;
+    }
+    address.sin_port = port.to_be();
+    address.sin_addr.s_addr = u32::from(std::net::Ipv4Addr::LOCALHOST).to_be();
+    let byte = b'x';
+    // SAFETY: the byte and the address are live locals of the sizes given.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            (&raw const byte).cast(),
+            1,
+            libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL,
+            (&raw const address).cast(),
+            16,
+        )
+    };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Makes a System V shared memory segment and removes it (`shmget(2)`).
 ///
 /// # Errors

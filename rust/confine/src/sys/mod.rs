@@ -6,8 +6,8 @@ mod attempt;
 mod spawn;
 
 pub use attempt::{
-    attempt_io_uring_setup, attempt_keyring, attempt_memory_read, attempt_pidfd_getfd,
-    attempt_shared_memory, attempt_trace,
+    attempt_fast_open, attempt_io_uring_setup, attempt_keyring, attempt_memory_read,
+    attempt_pidfd_getfd, attempt_shared_memory, attempt_trace,
 };
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 
@@ -181,6 +181,16 @@ pub mod numbers {
     pub const IOPRIO_SET: i64 = libc::SYS_ioprio_set;
     /// `add_key`, `request_key` and `keyctl`.
     pub const KEYS: [i64; 3] = [libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl];
+    /// What sends, and which argument has the flags.
+    pub const SENDING: [(i64, u8); 3] =
+        [(libc::SYS_sendto, 3), (libc::SYS_sendmsg, 2), (libc::SYS_sendmmsg, 3)];
+    /// `MSG_FASTOPEN`.
+    pub const FAST_OPEN: u64 = libc::MSG_FASTOPEN as u64;
+    /// `setsockopt`.
+    pub const SETSOCKOPT: i64 = libc::SYS_setsockopt;
+    /// Level and name of `TCP_FASTOPEN_CONNECT`.
+    pub const FAST_OPEN_OPTION: (u64, u64) =
+        (libc::IPPROTO_TCP as u64, libc::TCP_FASTOPEN_CONNECT as u64);
     /// System V shared memory, semaphores and message queues (`sysvipc(7)`), and
     /// POSIX message queues (`mq_overview(7)`).
     pub const IPC: [i64; 13] = [

@@ -57,6 +57,7 @@ fn confined() -> Evidence {
         testimony: Some(Testimony::Inside),
         dumpable: true,
         namespaces: Some(PEN),
+        maps_users_otherwise: false,
         unreadable_for: Duration::ZERO,
         program: ProgramCheck::NotAsked,
         tracer_is_inside: false,
@@ -185,6 +186,21 @@ fn the_table_of_verdicts() {
             with(|e| {
                 e.status.capabilities = u64::MAX;
                 e.namespaces = Some(Namespaces { user: Namespace(99), ..PEN });
+            }),
+            Verdict::Confined,
+        ),
+        (
+            "capabilities, and namespaces that cannot be read",
+            with(|e| {
+                (e.status.capabilities, e.namespaces) = (1, None);
+            }),
+            unconfined(Reason::Capabilities(1)),
+        ),
+        (
+            "the same, but a map of users of its own",
+            with(|e| {
+                (e.status.capabilities, e.namespaces) = (1, None);
+                e.maps_users_otherwise = true;
             }),
             Verdict::Confined,
         ),

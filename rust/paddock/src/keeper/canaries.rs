@@ -33,6 +33,8 @@ pub(super) struct Canaries {
     port: SocketAddr,
     /// The host itself lets a process of this user make an `io_uring`.
     host_has_io_uring: bool,
+    /// The host itself lets a connection be opened by sending.
+    host_has_fast_open: bool,
     has_veil: bool,
     isolates_network: bool,
     _sockets: (UnixListener, UnixListener, UnixDatagram, OwnedFd, UnixListener, TcpListener),
@@ -84,6 +86,7 @@ impl Canaries {
             seqpacket,
             abstract_name,
             port,
+            host_has_fast_open: observe(&AttemptKind::FastOpen(port.port())) == Observation::Worked,
             host_has_io_uring: observe(&AttemptKind::IoUring) == Observation::Worked,
             has_veil: plan.tier.has_veil(),
             isolates_network: plan.tier.isolates_network(),
@@ -117,8 +120,9 @@ impl Canaries {
     /// layer, numbered as inside.
     pub(super) fn for_layer(&self, layer: Layer, target: Option<Pid>) -> Vec<Attempt> {
         use AttemptKind::{
-            ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, IoUring,
-            Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, SignalGroup, Trace,
+            ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, FastOpen,
+            IoUring, Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, SignalGroup,
+            Trace,
         };
         let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
         let mut attempts = Vec::new();
@@ -144,6 +148,9 @@ impl Canaries {
         add("connect to a port of the host", ConnectTcp(self.port), refused);
         if layer != Layer::Pen || !self.isolates_network {
             add("open a UDP socket", OpenUdp, refused);
+        }
+        if layer != Layer::Pen && self.host_has_fast_open {
+            add("open a connection by sending", FastOpen(self.port.port()), refused);
         }
         if self.host_has_io_uring {
             add("set up io_uring", IoUring, refused);

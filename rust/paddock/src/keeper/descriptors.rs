@@ -123,6 +123,8 @@ fn leads_outside(
         }
         DescriptorKind::Directory => directory_outside(task, place, entries)?
             .then(|| Reason::Holds(format!("the directory {}", shown()))),
+        DescriptorKind::Socket if !isolates_network(entries) => listening_port(place, entries)?
+            .map(|port| Reason::Holds(format!("a socket that listens on the host's port {port}"))),
         DescriptorKind::Socket => socket_outside(place, entries)?
             .then(|| Reason::Holds(format!("a socket of another network, {}", shown()))),
     };
@@ -146,6 +148,19 @@ fn directory_outside(task: Pid, place: Place, entries: &Entries) -> io::Result<b
         Ok(mounts.lines().any(|line| line.split(' ').next() == Some(mount)))
     };
     Ok(!is_of(task)? && !is_of(init.pid)?)
+}
+
+/// Without a network of its own the launch listens on the host's. Landlock sees
+/// who binds a port, but not who listens without having bound, and gets one.
+fn listening_port(place: Place, entries: &Entries) -> io::Result<Option<u16>> {
+    let pidfd = pidfd_open(place.process.into(), PIDFD_THREAD)?;
+    let socket = pidfd_getfd(&pidfd, place.number, PidfdGetfdFlags::empty())?;
+    if !rustix::net::sockopt::socket_acceptconn(&socket)? {
+        return Ok(None);
+    }
+    let address = std::net::SocketAddr::try_from(rustix::net::getsockname(&socket)?);
+    let port = address.ok().map(|address| address.port());
+    Ok(port.filter(|port| Some(*port) != entries.server_port))
 }
 
 /// A socket made in the host's network namespace. The kernel tells

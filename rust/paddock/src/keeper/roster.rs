@@ -110,6 +110,8 @@ pub(super) struct Entries {
     pub(super) supervisors: HashMap<Layer, ProcessId>,
     pub(super) wardens: HashMap<Layer, Arc<Warden>>,
     pub(super) expectation: Option<Expectation>,
+    /// The one port on which the agent's server may listen.
+    pub(super) server_port: Option<u16>,
 }
 
 impl Entries {

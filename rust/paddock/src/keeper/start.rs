@@ -234,7 +234,11 @@ impl Keeper<'_> {
                 .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
         self.record.namespaces =
             tier.isolates_network().then(|| PenNamespaces::of(&expectation.inside));
-        self.roster.edit().expectation = Some(expectation);
+        {
+            let mut entries = self.roster.edit();
+            entries.expectation = Some(expectation);
+            entries.server_port = Some(self.plan.ports.server);
+        }
         self.wait_for_canarys_end()?;
         let watch =
             watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())

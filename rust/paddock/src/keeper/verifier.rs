@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use confine::evidence::ProgramCheck;
 use confine::proc::{
-    Namespaces, State, Status, TaskFiles, command_line, executable, has_ended, is_gone, tasks_of,
-    user_tasks,
+    Namespaces, State, Status, TaskFiles, command_line, executable, has_ended, is_gone,
+    maps_users_otherwise, tasks_of, user_tasks,
 };
 use confine::verdict::judge;
 use confine::witness::Testimony;
@@ -353,6 +353,9 @@ impl Verifier {
             testimony,
             dumpable,
             namespaces: known.namespaces,
+            maps_users_otherwise: known.namespaces.is_none()
+                && status.capabilities != 0
+                && maps_users_otherwise(task.pid).unwrap_or(false),
             unreadable_for,
             program: known.program,
             tracer_is_inside,

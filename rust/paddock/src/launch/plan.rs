@@ -126,7 +126,7 @@ impl Plan {
         check_landlock()?;
         check_proc(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())?;
         let programs = Programs::find(config, directories, tier.has_veil())?;
-        workspace.refuse_programs(&programs, &directories.cache)?;
+        workspace.refuse_programs(&programs)?;
 
         let id = LaunchId::random().map_err(|e| Error::DirectoryUnusable {
             path: PathBuf::from("/dev/urandom"),

@@ -72,11 +72,10 @@ impl Workspace {
     ///
     /// # Errors
     /// When one of them is in the workspace.
-    pub(crate) fn refuse_programs(&self, programs: &Programs, cache: &Path) -> Result<(), Error> {
+    pub(crate) fn refuse_programs(&self, programs: &Programs) -> Result<(), Error> {
         let own = [&programs.paddock, &programs.warden, &programs.nono];
-        let files = own.into_iter().chain(programs.bwrap.as_ref()).map(|found| &*found.path);
-        let cache = cache.canonicalize();
-        match files.chain(cache.as_deref().ok()).find(|path| path.starts_with(&self.root)) {
+        let mut files = own.into_iter().chain(programs.bwrap.as_ref()).map(|found| &*found.path);
+        match files.find(|path| path.starts_with(&self.root)) {
             None => Ok(()),
             Some(path) => Err(Error::Workspace {
                 path: self.root.clone(),
@@ -138,7 +137,14 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     if SYSTEM.iter().any(|s| !matches!(*s, "/tmp" | "/var" | "/root") && root.starts_with(s)) {
         return refuse("it is inside a directory of the system");
     }
-    for own in [&directories.config, &directories.state, &directories.data, &directories.runtime] {
+    let own = [
+        &directories.config,
+        &directories.state,
+        &directories.data,
+        &directories.cache,
+        &directories.runtime,
+    ];
+    for own in own {
         let own = real(own);
         if own.starts_with(root) || root.starts_with(&own) {
             return refuse(&format!("it overlaps Paddock's own directory {}", shown(&own)));

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use confine::ProcessId;
+use confine::{Pid, ProcessId};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 
@@ -147,7 +147,11 @@ impl Record {
     /// Reads the record of the launch whose state is in `directory`.
     pub(crate) fn load(directory: &Path) -> Result<Self, Error> {
         let path = directory.join("record.json");
-        let unusable = |reason: String| Error::DirectoryUnusable { path: path.clone(), reason };
+        let unusable = |reason: String| Error::Record {
+            path: path.clone(),
+            reason,
+            keeper: KeeperLock::holder(directory),
+        };
         let file =
             open_plain(File::options().read(true), &path).map_err(|e| unusable(e.to_string()))?;
         let value: serde_json::Value =
@@ -173,7 +177,12 @@ impl Record {
 /// pipe does.
 fn open_plain(options: &mut std::fs::OpenOptions, path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = options.custom_flags(flags.bits().cast_signed()).open(path)?;
+    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
+    let is_link =
+        |e: &std::io::Error| e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    let file = opened.map_err(|e| {
+        if is_link(&e) { std::io::Error::other("it is a symbolic link") } else { e }
+    })?;
     if file.metadata()?.is_file() {
         return Ok(file);
     }
@@ -205,11 +214,25 @@ impl KeeperLock {
 impl KeeperLock {
     /// Whether a keeper holds the lock. Asks for a shared one, so that those
     /// who ask do not see each other.
-    fn is_held(directory: &Path) -> bool {
-        let file = open_plain(File::options().read(true), &directory.join("lock"));
-        file.is_ok_and(|file| {
-            flock(&file, FlockOperation::NonBlockingLockShared)
-                == Err(rustix::io::Errno::WOULDBLOCK)
+    fn is_held(directory: &Path) -> std::io::Result<bool> {
+        let file = open_plain(File::options().read(true), &directory.join("lock"))?;
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Who holds it, by the kernel's list (`proc_locks(5)`).
+    fn holder(directory: &Path) -> Option<Pid> {
+        use std::os::unix::fs::MetadataExt;
+        let inode = std::fs::symlink_metadata(directory.join("lock")).ok()?.ino().to_string();
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        locks.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let is_it = words.get(1) == Some(&"FLOCK")
+                && words.get(5)?.rsplit(':').next() == Some(inode.as_str());
+            is_it.then(|| words.get(4)?.parse().ok().and_then(Pid::new)).flatten()
         })
     }
 }
@@ -228,24 +251,59 @@ pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Er
     launches_that_start_with("", directories)
 }
 
+/// Gives Paddock's own file back the rights that it was made with: without a veil
+/// an agent can change the mode of every file of the user, and a launch that
+/// cannot be found cannot be ended.
+fn restore(path: &Path, mode: u32) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let Ok(found) = std::fs::symlink_metadata(path) else { return };
+    let is_own = found.uid() == rustix::process::getuid().as_raw() && !found.is_symlink();
+    if is_own && found.mode() & mode != mode {
+        let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
+    }
+}
+
 /// The stored launches whose ids start with `prefix`.
 fn launches_that_start_with(prefix: &str, directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
     let mut launches = Vec::new();
     let mut errors = Vec::new();
-    for entry in std::fs::read_dir(directories.launches()).into_iter().flatten().flatten() {
+    let all = directories.launches();
+    for directory in [&directories.state, &all] {
+        restore(directory, 0o700);
+    }
+    let entries = match std::fs::read_dir(&all) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            errors.push(Error::DirectoryUnusable { path: all, reason: e.to_string() });
+            return (launches, errors);
+        }
+        entries => entries.into_iter().flatten().flatten(),
+    };
+    for entry in entries {
         let is_wanted = entry
             .file_name()
             .into_string()
             .is_ok_and(|name| name.starts_with(prefix) && LaunchId::try_from(name).is_ok());
         let directory = entry.path();
-        if !is_wanted || !directory.join("record.json").exists() {
+        if !is_wanted {
             continue;
         }
-        match Record::load(&directory) {
-            Ok(record) => {
-                let is_kept = KeeperLock::is_held(&directory);
-                launches.push(Stored { record, directory, is_kept });
-            }
+        restore(&directory, 0o700);
+        restore(&directory.join("record.json"), 0o600);
+        restore(&directory.join("lock"), 0o600);
+        let is_there = |name: &str| std::fs::symlink_metadata(directory.join(name)).is_ok();
+        // A start that has not come to its record, or failed before.
+        if !is_there("record.json") && KeeperLock::holder(&directory).is_none() {
+            continue;
+        }
+        let unusable = |e: std::io::Error| Error::Record {
+            path: directory.join("lock"),
+            reason: e.to_string(),
+            keeper: KeeperLock::holder(&directory),
+        };
+        let loaded = Record::load(&directory)
+            .and_then(|record| Ok((record, KeeperLock::is_held(&directory).map_err(unusable)?)));
+        match loaded {
+            Ok((record, is_kept)) => launches.push(Stored { record, directory, is_kept }),
             Err(e) => errors.push(e),
         }
     }
@@ -290,7 +348,7 @@ fn boot_id() -> String {
 
 #[cfg(test)]
 mod tests {
-    use confine::{Pid, StartTime};
+    use confine::StartTime;
 
     use super::*;
 
@@ -358,8 +416,34 @@ mod tests {
             assert!(text.contains(from), "{from}");
             std::fs::write(&path, text.replace(from, to)).unwrap();
             let found = find_launch(Some("b"), &own);
-            assert!(matches!(found, Err(Error::DirectoryUnusable { .. })), "{to}: {found:?}");
+            assert!(matches!(found, Err(Error::Record { .. })), "{to}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_launch_whose_modes_were_changed_is_found() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
+        let closed = std::fs::Permissions::from_mode(0o000);
+        let files = [directory.join("record.json"), directory.join("lock"), directory];
+        for path in files.iter().chain([&own.launches(), &own.state]) {
+            std::fs::set_permissions(path, closed.clone()).unwrap();
+            assert!(find_launch(Some("b"), &own).unwrap().is_kept, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn who_keeps_a_launch_without_a_record_is_told() {
+        let root = tempfile::tempdir().unwrap();
+        let own = directories(root.path());
+        let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
+        std::fs::remove_file(directory.join("record.json")).unwrap();
+        let Err(Error::Record { keeper, .. }) = find_launch(Some("b"), &own) else { panic!() };
+        assert_eq!(keeper, Some(Pid::of_self()));
+        drop(lock);
+        assert!(matches!(find_launch(Some("b"), &own), Err(Error::LaunchUnknown { .. })));
     }
 
     #[test]
@@ -375,7 +459,7 @@ mod tests {
             mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
             assert!(KeeperLock::take(&directory).is_err());
             let found = find_launch(Some("b"), &own);
-            assert!(found.map_or(name == "record.json", |launch| !launch.is_kept));
+            assert!(matches!(found, Err(Error::Record { .. })), "{name}: {found:?}");
         }
     }
 
@@ -390,6 +474,6 @@ mod tests {
         assert!(matches!(find_launch(Some("b"), &own), Err(Error::StateVersion { found: 9, .. })));
         std::fs::rename(&path, directory.join("real")).unwrap();
         std::os::unix::fs::symlink(directory.join("real"), &path).unwrap();
-        assert!(matches!(find_launch(Some("b"), &own), Err(Error::DirectoryUnusable { .. })));
+        assert!(matches!(find_launch(Some("b"), &own), Err(Error::Record { .. })));
     }
 }
