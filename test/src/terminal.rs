@@ -99,6 +99,15 @@ impl Terminal {
         assert!(found.is_some(), "no {words:?} on the screen:\n{}", self.text());
     }
 
+    /// Waits until `words` are no longer on the screen.
+    ///
+    /// # Panics
+    /// With the screen, when they stay.
+    pub fn wait_until_gone(&self, words: &str) {
+        let gone = wait_for(LIMIT, || (!self.text().contains(words)).then_some(()));
+        assert!(gone.is_some(), "{words:?} stays on the screen:\n{}", self.text());
+    }
+
     /// Waits until `prompt` is the last on the screen.
     pub fn wait_for_prompt(&self, prompt: &str) {
         let prompt = prompt.trim_end();

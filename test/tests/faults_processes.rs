@@ -8,7 +8,7 @@ use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -158,16 +158,20 @@ fn who_listens_on_the_hosts_network_ends_the_launch() {
     }
 }
 
-/// Hands `descriptor` to whoever holds what it is sent at `socket`.
-fn hand_in(socket: &Path, descriptor: BorrowedFd<'_>) {
-    let mut stream = UnixStream::connect(socket).expect("it listens");
+/// Hands `descriptor` to whoever holds what it is sent at `socket`, and waits
+/// until it tells so in `told`, if it lives that long.
+fn hand_in(socket: &Path, descriptor: BorrowedFd<'_>, told: Option<&Path>) {
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender.connect(socket).expect("it listens");
     let descriptors = [descriptor];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    rustix::net::sendmsg(&stream, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)
+    rustix::net::sendmsg(&sender, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)
         .expect("it takes it");
-    stream.read_exact(&mut [0]).expect("it has it");
+    if let Some(told) = told {
+        wait_until_exists(told);
+    }
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
 
             let case = format!("{tier}, {what}, {opaque}");
             let harmless = std::fs::File::open("/dev/null").expect("a device");
-            hand_in(&socket, harmless.as_fd());
+            hand_in(&socket, harmless.as_fd(), Some(&note.with_extension("1")));
             let (code, report) = launch.verify();
             assert_eq!(code, Some(0), "control: {case}: {report:#}");
             let holder = with_command(&report, "hold");
@@ -199,7 +203,7 @@ fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
                 "directory" => (directory.as_fd(), "holds open the directory "),
                 _ => (listener.as_fd(), "holds open a socket of another network"),
             };
-            hand_in(&socket, descriptor);
+            hand_in(&socket, descriptor, None);
             let run = launch.end();
             assert_eq!(run.code(), Some(126), "{case}: {}", run.stderr);
             assert!(run.stderr.contains(reason), "{case}: {}", run.stderr);

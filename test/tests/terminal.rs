@@ -143,16 +143,20 @@ fn a_shell_as_client_has_job_control() {
     // It is in the foreground of the client's terminal, which is its own.
     let sleeps = wait_for(LIMIT, || {
         let report = launch.verify().1;
-        let tasks = report["tasks"].as_array()?;
-        tasks.iter().any(|task| task["command"] == "sleep 300").then_some(())
+        let mut tasks = report["tasks"].as_array()?.iter();
+        let task = tasks.find(|task| task["command"] == "sleep 300")?;
+        i32::try_from(task["pid"].as_i64()?).ok()
     });
-    assert!(sleeps.is_some());
+    let sleep = sleeps.expect("it sleeps");
     terminal.send("\x1a");
     terminal.wait_for("Stopped");
     terminal.send("echo still $((20+2))\r");
     terminal.wait_for("still 22");
     terminal.send("fg\r");
     terminal.wait_for("\nsleep 300");
+    // The shell gives it the terminal before it continues it.
+    let goes_on = || stat(sleep).filter(|(state, _)| *state != 'T').map(drop);
+    wait_for(LIMIT, goes_on).expect("it goes on");
     terminal.send("\x03");
     terminal.wait_for_prompt("^C\n$");
     terminal.send("exit 3\r");
@@ -233,6 +237,8 @@ fn ctrl_z_suspends_everything_and_fg_brings_it_back() {
                 assert_eq!(state, Some('T'), "{tier}: process {pid}");
             }
             terminal.send("clear; fg\r");
+            // The next one is to be waited for.
+            terminal.wait_until_gone("Stopped");
             let back = wait_for(LIMIT, || (host.verify(&id).0 == Some(0)).then_some(()));
             assert!(back.is_some(), "{tier}: {:#}", host.verify(&id).1);
         }

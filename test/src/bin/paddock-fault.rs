@@ -21,11 +21,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, IoSliceMut, Write};
+use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
@@ -223,7 +223,7 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
         }
         (Some("hold"), [socket, note, rest @ ..]) => {
             // First, since nono lets nobody bind whom it cannot look into.
-            let listener = UnixListener::bind(socket)?;
+            let listener = UnixDatagram::bind(socket)?;
             if rest.first().is_some_and(|word| word == "opaque") {
                 rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
             }
@@ -266,23 +266,23 @@ fn be_difficult(arguments: &[OsString]) -> io::Result<()> {
     }
 }
 
-/// Answers with a byte for each message, so that the sender knows it is held.
-fn hold(listener: &UnixListener, note: &Path) -> io::Result<()> {
+/// Tells in NOTE.1, NOTE.2 and so on that it has what it was sent. By datagrams: a
+/// connection that is accepted leads outside by itself.
+fn hold(socket: &UnixDatagram, note: &Path) -> io::Result<()> {
     tell(note)?;
     let mut held = Vec::new();
     loop {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let (mut stream, _) = listener.accept()?;
         let mut byte = [0];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        rustix::net::recvmsg(&stream, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+        let mut parts = [IoSliceMut::new(&mut byte)];
+        rustix::net::recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 held.extend(descriptors);
             }
         }
-        stream.write_all(&byte)?;
+        tell(&note.with_extension(held.len().to_string()))?;
     }
 }
 

@@ -216,6 +216,9 @@ impl Keeper<'_> {
                     status,
                 },
             ) => {
+                if let Some(lost) = self.lost_warden() {
+                    return Err(lost);
+                }
                 let layer = if label == ChildLabel::Client { Layer::Client } else { Layer::Server };
                 let what = format!("nono of the {layer} sandbox ended (status {})", status.code());
                 Err(Error::Unconfined { what })
@@ -267,7 +270,20 @@ impl Keeper<'_> {
         files.children(&mut Vec::new()).ok()?.first().copied()
     }
 
+    /// The first cause, where a warden has ended: what it had below it is out of
+    /// place then, and its nono ends, and either may be noticed before.
+    fn lost_warden(&self) -> Option<Error> {
+        let entries = self.roster.entries();
+        let mut wardens = entries.wardens.values();
+        let lost = wardens.find(|w| confine::proc::has_ended(w.process).unwrap_or(false))?;
+        let what = format!("the warden of the {} sandbox is lost: it ended", lost.layer);
+        Some(Error::Unconfined { what })
+    }
+
     fn on_violation(&mut self, report: &Report) -> Result<(), Error> {
+        if let Some(lost) = self.lost_warden() {
+            return Err(lost);
+        }
         let what = watch::describe_failure(report);
         self.ledger
             .add("violation", json!({ "what": what, "report": control::report_json(report) }));

@@ -116,6 +116,9 @@ impl Record {
 
     /// Replaces the stored record. Only the holder of the lock can ask for it.
     pub(crate) fn store(&self, lock: &KeeperLock) -> Result<(), Error> {
+        for directory in [lock.directory.parent(), Some(&*lock.directory)].into_iter().flatten() {
+            restore(directory, 0o700);
+        }
         let unusable = |e: std::io::Error| Error::DirectoryUnusable {
             path: lock.directory.clone(),
             reason: e.to_string(),
