@@ -199,9 +199,11 @@ fn what_cannot_be_read_is_no_launch_that_has_ended() {
 #[test]
 fn an_agent_that_closes_the_state_directory_hides_nothing() {
     let host = Host::new();
-    let close = "chmod 000 $(dirname $TMPDIR)/record.json && chmod 000 $(dirname $TMPDIR) && \
+    // Once the test has seen it run.
+    let close = "until [ -e go ]; do sleep 0.01; done; chmod 000 $(dirname $TMPDIR)/record.json && chmod 000 $(dirname $TMPDIR) && \
                  chmod 000 $(dirname $(dirname $TMPDIR)) && touch closed; sleep 600";
     let launch = host.start(host.agent_command("standin", &["--tier", "isolated"], &[close]));
+    std::fs::write(host.workspace().join("go"), "").unwrap();
     let closed = host.workspace().join("closed");
     let did = wait_for(LIMIT, || closed.exists().then_some(()));
     assert!(did.is_some(), "control: it can close them");

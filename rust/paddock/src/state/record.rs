@@ -116,30 +116,36 @@ impl Record {
 
     /// Replaces the stored record. Only the holder of the lock can ask for it.
     pub(crate) fn store(&self, lock: &KeeperLock) -> Result<(), Error> {
-        for directory in [lock.directory.parent(), Some(&*lock.directory)].into_iter().flatten() {
-            restore(directory, 0o700);
+        // An agent may close the directory at that very moment.
+        const TRIES: usize = 5;
+        let mut stored = Ok(());
+        for _ in 0..TRIES {
+            stored = self.store_once(lock);
+            if !matches!(&stored, Err(e) if e.kind() == std::io::ErrorKind::PermissionDenied) {
+                break;
+            }
+            let directories = [lock.directory.parent(), Some(&*lock.directory)];
+            directories.into_iter().flatten().for_each(|directory| restore(directory, 0o700));
         }
-        let unusable = |e: std::io::Error| Error::DirectoryUnusable {
+        stored.map_err(|e| Error::DirectoryUnusable {
             path: lock.directory.clone(),
             reason: e.to_string(),
-        };
-        let text = serde_json::to_vec_pretty(self).map_err(|e| unusable(e.into()))?;
+        })
+    }
+
+    fn store_once(&self, lock: &KeeperLock) -> std::io::Result<()> {
+        let text = serde_json::to_vec_pretty(self)?;
         let temporary = lock.directory.join("record.json.new");
         // A file left by a crash in the middle of this is in the way.
         let _ = std::fs::remove_file(&temporary);
-        let mut file = File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(unusable)?;
-        file.write_all(&text).map_err(unusable)?;
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(&text)?;
         // Waiting for the disk is a good part of a start; and of a start that the
         // machine's end cut short there is nothing to tell.
         if self.phase != Phase::Starting {
-            file.sync_data().map_err(unusable)?;
+            file.sync_data()?;
         }
-        std::fs::rename(&temporary, lock.directory.join("record.json")).map_err(unusable)
+        std::fs::rename(&temporary, lock.directory.join("record.json"))
     }
 
     /// Whether process ids in the record are of this boot.
