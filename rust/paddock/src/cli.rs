@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::doctor::Probe;
 use crate::launch::Tier;
 use crate::standin::Standin;
 
@@ -47,6 +48,11 @@ pub(crate) enum Command {
     List(Output),
     /// Show a launch, or what Paddock would use here
     Info(Info),
+    /// Find out what this host can do, and which tier it can reach
+    Doctor(Doctor),
+    /// Try something in a process of its own; started by doctor
+    #[command(subcommand, hide = true)]
+    DoctorProbe(Probe),
     /// The stand-in agent, for first use and tests
     #[command(subcommand)]
     Standin(Standin),
@@ -82,6 +88,27 @@ pub(crate) struct Which {
     /// All launches
     #[arg(long, conflicts_with = "launch")]
     pub(crate) all: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  paddock doctor                    the host, then every escape in every layer\n  \
+    paddock doctor --quick            the host alone\n  paddock doctor --tier isolated --json\n\n\
+    Exit status: 0 the tier can be reached and nothing got through, 1 not so, 125 Paddock failed."
+)]
+pub(crate) struct Doctor {
+    /// Only look at the host, and start no sandbox
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) quick: bool,
+    /// The tier to examine [default: the configured one, else sealed]
+    #[arg(long)]
+    pub(crate) tier: Option<Tier>,
+    /// A nono profile of your own, in place of the server's
+    #[arg(long)]
+    pub(crate) profile: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,6 +8,8 @@ use crate::output::{quoted, shown};
 
 /// Paddock's exit statuses beside the agent's own.
 pub(crate) mod status {
+    /// `paddock doctor`: the tier cannot be reached, or something got through.
+    pub(crate) const DOCTOR_FOUND: u8 = 1;
     /// Paddock failed; no agent ran, or its end is not known.
     pub(crate) const FAILED: u8 = warden::FAILED;
     /// The agent was stopped, or not started, because it is not confined.

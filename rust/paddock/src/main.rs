@@ -4,6 +4,7 @@
 mod agent;
 mod cli;
 mod commands;
+mod doctor;
 mod error;
 mod keeper;
 mod launch;
@@ -28,6 +29,8 @@ fn main() -> ExitCode {
         Command::Stop(which) => commands::stop(&which),
         Command::List(options) => commands::list(&options),
         Command::Info(options) => commands::info(&options),
+        Command::Doctor(options) => commands::doctor(&options),
+        Command::DoctorProbe(probe) => return doctor::run_probe(probe),
         Command::Standin(command) => return report(standin::run(command)),
     };
     match result {

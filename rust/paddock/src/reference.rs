@@ -3,13 +3,16 @@
 use confine::{Layer, Reason};
 
 use crate::agent::AgentFile;
+use crate::doctor::{Feature, HostReport, State, feature_names, needs};
 use crate::error::status;
-use crate::launch::Config;
+use crate::launch::{Config, Tier};
 
 const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
 const CONFIGURATION: &str = include_str!("../../../docs/reference/configuration.md");
 const AGENT_FILE: &str = include_str!("../../../docs/reference/agent-file.md");
 const EXIT_STATUS: &str = include_str!("../../../docs/reference/exit-status.md");
+const DOCTOR: &str = include_str!("../../../docs/reference/doctor.md");
+const DOCTOR_GUIDE: &str = include_str!("../../../docs/guide/doctor.md");
 const RECORDS: &str = include_str!("../../../docs/reference/records.md");
 const GATE: &str = include_str!("../../../docs/reference/gate.md");
 
@@ -64,7 +67,55 @@ fn the_exit_statuses_and_the_gates_version_are_the_codes() {
     for status in [status::FAILED, status::UNCONFINED, status::NOT_FOUND] {
         assert!(EXIT_STATUS.contains(&format!("| {status} |")), "{status}");
     }
+    let doctor = format!("{} it cannot", status::DOCTOR_FOUND);
+    assert!(EXIT_STATUS.contains(&doctor), "{doctor}");
     assert!(GATE.contains(&format!("Version {}.", warden::PROTOCOL_VERSION)));
+}
+
+#[test]
+fn every_feature_is_documented_with_the_tiers_that_need_it() {
+    let names = feature_names();
+    assert!(names.len() > 30, "{names:?}");
+    for name in &names {
+        let tiers: Vec<&str> = [Tier::Ported, Tier::Isolated, Tier::Sealed]
+            .into_iter()
+            .filter(|tier| needs(*tier).any(|needed| needed == name))
+            .map(Tier::name)
+            .collect();
+        let needed_by = match tiers.len() {
+            0 => "-".to_owned(),
+            3 => "every tier".to_owned(),
+            _ => tiers.join(", "),
+        };
+        let name = if name.starts_with("agent-") { "agent-NAME" } else { name };
+        assert!(DOCTOR.contains(&format!("| `{name}` | {needed_by} |")), "{name}: {needed_by}");
+    }
+    for needed in needs(Tier::Sealed) {
+        assert!(names.iter().any(|name| name == needed), "{needed} is looked at");
+    }
+}
+
+#[test]
+fn the_report_of_the_doctor_is_documented() {
+    for state in [State::Enforced, State::Partial, State::Missing, State::Unknown] {
+        assert!(DOCTOR.contains(&format!("| `{state}` |")), "{state}");
+    }
+    let example: serde_json::Value = serde_json::from_str(block(DOCTOR, "json")).unwrap();
+    assert!(example["schema"].is_u64() && example["ok"].is_boolean(), "{example}");
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    let report = HostReport {
+        features: vec![Feature::missing("x", "y").advise("z")],
+        tier: Some(Tier::Isolated),
+    };
+    let report = serde_json::to_value(report).unwrap();
+    assert_eq!(keys(&example["host"]), keys(&report));
+    assert_eq!(keys(&example["host"]["features"][0]), keys(&report["features"][0]));
+    assert_eq!(example["host"]["tier"], report["tier"]);
+    for name in feature_names() {
+        assert!(DOCTOR_GUIDE.contains(&format!("\n{name} ")), "{name} is in the shown output");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ mod link;
 mod others;
 mod protocol;
 mod serve;
+mod survey;
 
 pub use attempts::observe;
 pub use channel::{Channel, ChannelError};
@@ -22,6 +23,7 @@ pub use protocol::{
     PROTOCOL_VERSION, Program, ToKeeper, ToWarden,
 };
 pub use serve::run;
+pub use survey::survey;
 
 /// The exit status of a part of Paddock that failed.
 pub const FAILED: u8 = 125;

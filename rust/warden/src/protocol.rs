@@ -21,7 +21,7 @@ pub enum ToKeeper {
     /// First of all: who it claims to be. The keeper checks against the kernel.
     Hello { version: u32, layer: Layer },
     /// It has tried what must fail, and made itself undumpable and a subreaper.
-    Proof { outcomes: Vec<Outcome> },
+    Proof { outcomes: Vec<Outcome>, surveyed: Vec<Observation> },
     /// The listening socket that was asked for travels with this frame.
     Listening,
     /// A listening socket could not be made.
@@ -44,7 +44,9 @@ pub enum ToKeeper {
 pub enum ToWarden {
     /// Try these, then harden yourself. `shares_ipc`: the launch has no IPC
     /// namespace of its own.
-    Prove { attempts: Vec<Attempt>, shares_ipc: bool },
+    ///
+    /// `survey`: try these, too; the doctor wants to know.
+    Prove { attempts: Vec<Attempt>, survey: Vec<AttemptKind>, shares_ipc: bool },
     /// Listen on this port of your loopback and hand the socket over.
     Listen { port: u16 },
     /// Start a child. Three descriptors travel along when `stdio` says so.
@@ -131,29 +133,102 @@ pub enum Expected {
     Works,
 }
 
-/// The operation.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The operation. None changes what it is let through to: what it makes it
+/// removes, what it sets was set to that before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttemptKind {
     ReadFile(PathBuf),
+    /// Open for appending; nothing is written.
+    WriteFile(PathBuf),
     CreateFile(PathBuf),
+    ListDirectory(PathBuf),
+    /// With the mode that it has.
+    ChangeMode(PathBuf),
+    /// With the group that it has.
+    ChangeOwner(PathBuf),
+    /// With the times that it has.
+    ChangeTimes(PathBuf),
+    SetAttribute(PathBuf),
+    /// A second name for a file, in a directory.
+    HardLink(PathBuf, PathBuf),
+    /// Move a file there and back.
+    Rename(PathBuf, PathBuf),
+    /// Open as a mere place (`O_PATH`), and read through that.
+    ReadThroughPlace(PathBuf),
+    /// Read the file by way of the root directory that `/proc` shows.
+    ReadThroughRoot(PathBuf),
+    OpenDevice(PathBuf),
+    Mount(PathBuf),
+    ChangeRoot,
+    /// A file in memory; harmless, and a control.
+    MemoryFile,
+
     ConnectStream(PathBuf),
     ConnectSeqpacket(PathBuf),
     SendDatagram(PathBuf),
+    /// By `sendmsg`, the address in a structure.
+    SendMessage(PathBuf),
+    /// By `sendmmsg`.
+    SendMessages(PathBuf),
     ConnectAbstract(Vec<u8>),
+    BindSocket(PathBuf),
+    /// Bind, listen and accept one caller who comes by itself, and have the
+    /// kernel say who it is.
+    AcceptCaller(PathBuf),
+    SocketPair,
+    /// A descriptor through a pair of sockets.
+    PassDescriptor,
+    /// One thread swaps the address while the other connects, for so many
+    /// milliseconds: forbidden, allowed.
+    RaceToConnect(PathBuf, PathBuf, u32),
+
     ConnectTcp(SocketAddr),
+    /// The address as a person might write it.
+    ConnectNotation(String),
     /// A port of loopback, by sending what is to open the connection.
     FastOpen(u16),
     OpenUdp,
+    SendUdp(SocketAddr),
+    RawSocket,
+    Netlink,
+    Vsock,
     IoUring,
+    /// A socket by the system calls of 32-bit programs.
+    SocketBy32BitCall,
+    /// A socket by the x32 system calls.
+    SocketByX32Call,
+    /// A tunnel through the proxy of the environment: `name:port`.
+    Tunnel(String),
+
     /// Signal 0: whether the kernel would let a signal through.
     Signal(Pid),
+    SignalByPidfd(Pid),
     /// The same for every process of a group.
     SignalGroup(Pid),
     Trace(Pid),
     ReadMemory(Pid),
+    TakeDescriptor(Pid),
+    /// A file of its directory in `/proc`.
+    ReadProcess(Pid, String),
     /// Lower its limit on core files, which it needs none of.
     Limit(Pid),
+    /// Its priority, to what it is.
+    Priority(Pid),
+    /// Its processor affinity, to what it is.
+    Affinity(Pid),
+    /// `no_new_privs` is not set: a setuid program would get its owner's rights.
+    NewPrivileges,
+    UserNamespace,
+    Keyring,
+    SharedMemory,
+
+    /// Push a character into the controlling terminal (`TIOCSTI`).
+    PushInput,
+    /// Paste through the console (`TIOCLINUX`).
+    PasteIntoConsole,
+    /// Where nono would ask the person: the controlling terminal itself.
+    OpenTerminal,
 }
 
 /// What happened.

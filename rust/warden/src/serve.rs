@@ -81,7 +81,7 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
             Err(error) => return Err(error.into()),
         };
         match message {
-            ToWarden::Prove { attempts, shares_ipc } => {
+            ToWarden::Prove { attempts, survey, shares_ipc } => {
                 if layer != Layer::Pen {
                     others::leave_others_alone(shares_ipc)?;
                 }
@@ -89,13 +89,14 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
                 // connects, and what it cannot look into it refuses, whatever
                 // the policy says; that would prove nothing.
                 let outcomes = attempts::try_all(&attempts);
+                let surveyed = survey.iter().map(attempts::observe).collect();
                 *reach = match attempts::nothing_got_through(&attempts, &outcomes) {
                     false => Reach::Unknown,
                     true if attempts::signals_are_scoped(&attempts, &outcomes) => Reach::Scoped,
                     true => Reach::Limited,
                 };
                 harden()?;
-                channel.send(&ToKeeper::Proof { outcomes }, &[])?;
+                channel.send(&ToKeeper::Proof { outcomes, surveyed }, &[])?;
             }
             ToWarden::Listen { port } => listen(channel, port)?,
             // Outside a sandbox it would have something below it that it may not

@@ -11,7 +11,8 @@ use warden::Link;
 const USAGE: &str = "started by paddock, which is what you want to type; it takes one of:
   LAYER --gate SOCKET            be the warden of the pen, the server or the client sandbox
   await --link LINK -- ARGV...   wait for the agent's server, then become its client
-  canary                         do nothing, for others to fail to reach";
+  canary                         do nothing, for others to fail to reach
+  try [--own-terminal]           make the attempts on standard input, for the doctor";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -32,6 +33,10 @@ fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
             let link = link.to_str().map_or(Err("it is not UTF-8".into()), Link::parse);
             let link = link.map_err(|why| anyhow::anyhow!("--link: {why}"))?;
             warden::await_server(&link, &arguments[4..])
+        }
+        Some(("try", options)) if options.iter().all(|option| *option == "--own-terminal") => {
+            warden::survey(!options.is_empty())?;
+            Ok(ExitCode::SUCCESS)
         }
         Some(("canary", [])) => loop {
             std::thread::park();

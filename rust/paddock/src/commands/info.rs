@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::state_name;
-use crate::agent::{self, Values};
+use crate::agent;
 use crate::cli::Info;
 use crate::error::Error;
 use crate::launch::{
-    Config, Directories, Found, find_agent, find_bwrap, find_nono, find_self, find_warden,
+    Config, Directories, Found, find_bwrap, find_named_agent, find_nono, find_self, find_warden,
 };
 use crate::output::{print, shown};
 use crate::state::find_launch;
@@ -60,14 +60,7 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
         ("bwrap".into(), find_bwrap(&config, directories)),
     ];
     for name in agent::known_agents(&directories.agents()) {
-        let program = agent::load(&name, &directories.agents()).and_then(|agent| {
-            let mut values = Values::default();
-            values.set("paddock", find_self()?.path);
-            let names: Vec<_> =
-                agent.file.program.names.iter().filter_map(|n| values.fill(n).ok()).collect();
-            let configured = config.agents.get(&name).and_then(|a| a.program.as_deref());
-            find_agent(&name, &names, &agent.file.program.native, configured)
-        });
+        let program = find_named_agent(&name, &config, directories);
         found.push((format!("agent {name}"), program));
     }
     let required_missing = found.iter().take(4).any(|(_, program)| program.is_err());

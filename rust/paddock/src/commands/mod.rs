@@ -1,11 +1,13 @@
 //! What each command does.
 
+mod doctor;
 mod info;
 mod list;
 mod run;
 mod stop;
 mod verify;
 
+pub(crate) use doctor::doctor;
 pub(crate) use info::info;
 pub(crate) use list::list;
 pub(crate) use run::run;

@@ -15,6 +15,7 @@ mod spawn;
 mod stage;
 mod start;
 mod stop;
+mod survey;
 mod suspend;
 mod terminal;
 mod verifier;
@@ -41,6 +42,7 @@ use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 pub(crate) use control::{Request, ask_keeper};
 pub(crate) use stage::remove_tree;
 pub(crate) use stop::{end_processes, members_left};
+pub(crate) use survey::{Surveyed, survey};
 
 /// How long nono gets to give the terminal back once the client has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -86,6 +88,8 @@ struct Keeper<'a> {
     shared_watch: control::SharedWatch,
     /// How long the launch has been suspended so far.
     suspended: Duration,
+    /// What else the wardens are to try.
+    survey: Option<survey::Survey>,
     /// The client's first process, as the host numbers it.
     client: Option<confine::Pid>,
 }
@@ -118,7 +122,7 @@ pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> R
 
 /// Whatever descends from the keeper is the launch, and is ended with it. A
 /// shell that has jobs and then becomes paddock by `exec` leaves them to it.
-fn refuse_other_children() -> Result<(), Error> {
+pub(crate) fn refuse_other_children() -> Result<(), Error> {
     stop::reap_children();
     let others = stop::descendants(confine::Pid::of_self());
     if others.is_empty() {
@@ -438,6 +442,7 @@ impl<'a> Keeper<'a> {
             watch: None,
             shared_watch: control::SharedWatch::default(),
             suspended: Duration::ZERO,
+            survey: None,
             client: None,
         })
     }

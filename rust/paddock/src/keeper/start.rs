@@ -137,7 +137,8 @@ impl Keeper<'_> {
                 stdio: true,
                 ..self.program(self.plan.nono_environment(layer), Vec::new())
             };
-            let stdio = if label == ChildLabel::Client { own_stdio() } else { self.silent_stdio() };
+            let is_shown = label == ChildLabel::Client && self.survey.is_none();
+            let stdio = if is_shown { own_stdio() } else { self.silent_stdio() };
             let stdio = stdio.map_err(|e| self.layer_failed(layer, &e.to_string()))?;
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
             self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
@@ -385,7 +386,8 @@ impl Keeper<'_> {
         self.check_namespaces(layer)?;
         let attempts = canaries.for_layer(layer, target);
         let shares_ipc = !self.plan.tier.isolates_network();
-        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone(), shares_ipc }, &[])?;
+        let survey = self.survey.as_ref().map_or_else(Vec::new, |s| (s.attempts)(layer, target));
+        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone(), survey, shares_ipc }, &[])?;
         Ok(attempts)
     }
 
@@ -394,12 +396,14 @@ impl Keeper<'_> {
         let deadline = Instant::now() + LAYER_LIMIT;
         // Other messages may come first; they are needed later.
         let mut put_off = Vec::new();
-        let outcomes = loop {
+        let (outcomes, surveyed) = loop {
             match self.start_event(deadline, &layer.to_string())? {
                 Event::FromWarden {
-                    layer: from, message: ToKeeper::Proof { outcomes }, ..
+                    layer: from,
+                    message: ToKeeper::Proof { outcomes, surveyed },
+                    ..
                 } if from == layer => {
-                    break outcomes;
+                    break (outcomes, surveyed);
                 }
                 event @ (Event::Knock(_) | Event::FromWarden { .. }) => put_off.push(event),
                 other => self.handle_at_start(other)?,
@@ -407,6 +411,9 @@ impl Keeper<'_> {
         };
         for event in put_off {
             let _ = self.sender.send(event);
+        }
+        if let Some(survey) = &mut self.survey {
+            survey.observed.insert(layer, surveyed);
         }
         let result = evaluate(layer, attempts, &outcomes);
         if result.is_ok()

@@ -2,6 +2,7 @@
 //! programs, behind which layers. The result is a [`Plan`]; `--dry-run` prints
 //! it and nothing else happens.
 
+mod agent_program;
 mod config;
 mod directories;
 mod environment;
@@ -15,12 +16,16 @@ mod tier;
 mod versions;
 mod workspace;
 
+pub(crate) use agent_program::find_named_agent;
 pub(crate) use config::{Config, OnViolation};
-pub(crate) use directories::{Directories, private_directory};
+pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
 pub(crate) use id::LaunchId;
-pub(crate) use plan::{AgentHalf, Paths, Plan, Request};
+pub(crate) use plan::{
+    AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
+};
 pub(crate) use programs::{
-    Found, Programs, find_agent, find_bwrap, find_nono, find_self, find_warden,
+    Found, NONO_KNOWN, Programs, find_agent, find_bwrap, find_nono, find_self, find_tool,
+    find_warden,
 };
 pub(crate) use tier::Tier;
 pub(crate) use workspace::Workspace;

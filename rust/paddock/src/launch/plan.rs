@@ -38,6 +38,15 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
+    /// Those of the launch `id`.
+    pub(crate) fn of(id: &LaunchId, directories: &Directories) -> Self {
+        let launch = directories.runtime.join(id.as_str());
+        Self { inside: launch.join("in"), launch, state: directories.launches().join(id.as_str()) }
+    }
+    /// Those of its sockets that have the longest paths.
+    pub(crate) fn longest_sockets(&self) -> [PathBuf; 2] {
+        [self.link_folder().join("agent.sock"), self.canaries_in_pen().join("seqpacket.sock")]
+    }
     pub(crate) fn gate(&self) -> PathBuf {
         self.inside.join("gate.sock")
     }
@@ -132,14 +141,10 @@ impl Plan {
             path: PathBuf::from("/dev/urandom"),
             reason: e.to_string(),
         })?;
-        let launch = directories.runtime.join(id.as_str());
-        let paths = Paths {
-            inside: launch.join("in"),
-            launch,
-            state: directories.launches().join(id.as_str()),
-        };
-        check_socket_path(&paths.link_folder().join("agent.sock"))?;
-        check_socket_path(&paths.canaries_in_pen().join("seqpacket.sock"))?;
+        let paths = Paths::of(&id, directories);
+        for socket in paths.longest_sockets() {
+            check_socket_path(&socket)?;
+        }
 
         // nono takes a path with a comma for a list of paths.
         for own in [&directories.state, &directories.data, &directories.runtime] {
@@ -346,13 +351,19 @@ fn fill_all(templates: &[String], values: &Values, agent: &Agent) -> Result<Vec<
 
 /// Landlock's signal and abstract-socket scopes came with ABI 6 (Linux 6.12,
 /// kernel commit "landlock: Add signal scoping").
-const LANDLOCK_OLDEST: i32 = 6;
+pub(crate) const LANDLOCK_OLDEST: i32 = 6;
+/// The first kernel that has it.
+pub(crate) const LANDLOCK_OLDEST_KERNEL: &str = "6.12";
+
+/// Tests lower the kernel's answer, to see what is said then; it cannot be raised.
+pub(crate) fn lowered_landlock_abi() -> Option<i32> {
+    std::env::var("PADDOCK_TEST_LANDLOCK_ABI").ok().and_then(|v| v.parse().ok())
+}
 
 fn check_landlock() -> Result<(), Error> {
-    let needed = format!("ABI {LANDLOCK_OLDEST} (Linux 6.12)");
-    // Tests lower the answer, to see what is said then; it cannot be raised.
-    let lowered = std::env::var("PADDOCK_TEST_LANDLOCK_ABI").ok().and_then(|v| v.parse().ok());
-    match confine::sys::landlock_abi().map(|abi| lowered.map_or(abi, |l: i32| abi.min(l))) {
+    let needed = format!("ABI {LANDLOCK_OLDEST} (Linux {LANDLOCK_OLDEST_KERNEL})");
+    let lowered = lowered_landlock_abi();
+    match confine::sys::landlock_abi().map(|abi| lowered.map_or(abi, |l| abi.min(l))) {
         Ok(abi) if abi >= LANDLOCK_OLDEST => Ok(()),
         Ok(abi) if abi < 1 => Err(Error::Landlock { found: "missing".into(), needed }),
         Ok(abi) => Err(Error::Landlock { found: format!("ABI {abi}"), needed }),

@@ -22,6 +22,8 @@ const NONO_OLDEST: [u64; 3] = [0, 81, 0];
 const NONO_OLDEST_TEXT: &str = "0.81.0";
 const NONO_INSTALL: &str =
     "scripts/setup.sh installs it, or: cargo install nono-cli --version 0.81.0";
+/// The versions that Paddock's own tests have run with.
+pub(crate) const NONO_KNOWN: [&str; 1] = [NONO_OLDEST_TEXT];
 /// The first bubblewrap with every option that the veil uses.
 const BWRAP_OLDEST: [u64; 3] = [0, 8, 0];
 const BWRAP_OLDEST_TEXT: &str = "0.8.0";
@@ -120,6 +122,16 @@ pub(crate) fn find_bwrap(config: &Config, directories: &Directories) -> Result<F
         look("bwrap", config.programs.bwrap.as_deref(), "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
     let versions = Versions(&directories.state);
     with_version("bwrap", &path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL, &versions)
+}
+
+/// A program that Paddock works with but does not need, on `PATH`.
+pub(crate) fn find_tool(
+    name: &'static str,
+    directories: &Directories,
+) -> Option<Result<Found, Error>> {
+    let path = on_path(name)?;
+    let versions = Versions(&directories.state);
+    Some(with_version(name, &path, "PATH".into(), [0; 3], "", "", &versions))
 }
 
 /// A place that was named must have the program: looking on would run another

@@ -1,0 +1,214 @@
+//! What the survey tries to reach: decoys on the host, gone with this.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use confine::Pid;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::error::Error;
+use crate::launch::{LaunchId, Paths};
+
+/// Names of sockets that act for whoever connects, below a runtime directory.
+pub(super) const SERVICES: [&str; 15] = [
+    "herdr.sock",
+    "tmux/default",
+    "bus",
+    "systemd/private",
+    "ssh-agent.sock",
+    "gnupg/S.gpg-agent",
+    "docker.sock",
+    "podman/podman.sock",
+    "containerd/containerd.sock",
+    "libvirt/libvirt-sock",
+    "X11-unix/X0",
+    "wayland-0",
+    "pipewire-0",
+    "keyring/control",
+    "system_bus_socket",
+];
+
+/// The decoys, and where they are.
+pub(super) struct Ground {
+    root: PathBuf,
+    pub(super) workspace: PathBuf,
+    pub(super) secret: PathBuf,
+    pub(super) services: Vec<PathBuf>,
+    pub(super) abstract_name: Vec<u8>,
+    pub(super) tcp: SocketAddr,
+    pub(super) tcp_v6: Option<SocketAddr>,
+    /// An address of another interface than loopback, where there is one.
+    pub(super) tcp_elsewhere: Option<SocketAddr>,
+    pub(super) udp: SocketAddr,
+    /// A terminal of the person's.
+    pub(super) terminal: PathBuf,
+    /// A process of the host's.
+    pub(super) process: Pid,
+    child: Child,
+    over: Arc<AtomicBool>,
+    held: Vec<OwnedFd>,
+}
+
+/// Sockets of every kind at `path`, `path.d` and `path.s`.
+fn listen_at(path: &Path, held: &mut Vec<OwnedFd>) -> std::io::Result<()> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)?;
+    }
+    held.push(UnixListener::bind(path)?.into());
+    held.push(UnixDatagram::bind(path.with_added_extension("d"))?.into());
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path.with_added_extension("s"))?)?;
+    rustix::net::listen(&socket, 16)?;
+    held.push(socket);
+    Ok(())
+}
+
+/// The host's own address towards others; nothing is sent to find it.
+fn own_address() -> Option<IpAddr> {
+    // TEST-NET-1 (RFC 5737): connecting a datagram socket only picks a route.
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback())
+}
+
+impl Ground {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// What cannot be made.
+    pub(super) fn prepare(warden: &Path) -> Result<Self, Error> {
+        let root = std::env::temp_dir();
+        let failed = |e: std::io::Error| Error::DirectoryUnusable {
+            path: root.clone(),
+            reason: format!("the doctor's decoys cannot be made: {e}"),
+        };
+        let id = LaunchId::random().map_err(failed)?;
+        Self::make(&root.join(format!("paddock-doctor-{}", id.as_str())), warden).map_err(failed)
+    }
+
+    fn make(root: &Path, warden: &Path) -> std::io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new().mode(0o700).create(root)?;
+        let (workspace, home) = (root.join("workspace"), root.join("home"));
+        for directory in [&workspace, &home] {
+            std::fs::create_dir(directory)?;
+        }
+        let secret = home.join("secret");
+        std::fs::write(&secret, "a decoy\n")?;
+        let mut held = Vec::new();
+        let services: Vec<PathBuf> =
+            SERVICES.iter().map(|name| root.join("run").join(name)).collect();
+        for service in &services {
+            listen_at(service, &mut held)?;
+        }
+        let abstract_name = root.as_os_str().as_encoded_bytes().to_vec();
+        let address = {
+            use std::os::linux::net::SocketAddrExt;
+            std::os::unix::net::SocketAddr::from_abstract_name(&abstract_name)?
+        };
+        held.push(UnixListener::bind_addr(&address)?.into());
+        let mut tcp = |at: SocketAddr| -> std::io::Result<SocketAddr> {
+            let listener = TcpListener::bind(at)?;
+            let address = listener.local_addr()?;
+            held.push(listener.into());
+            Ok(address)
+        };
+        let v4 = tcp(([127, 0, 0, 1], 0).into())?;
+        let v6 = tcp((std::net::Ipv6Addr::LOCALHOST, 0).into()).ok();
+        let elsewhere = own_address().and_then(|ip| tcp((ip, 0).into()).ok());
+        let udp = UdpSocket::bind("127.0.0.1:0")?;
+        let udp_address = udp.local_addr()?;
+        held.push(udp.into());
+        let terminal = pseudo_terminal(&mut held)?;
+        let child = Command::new(warden)
+            .arg("canary")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let process = Pid::new(child.id().cast_signed()).ok_or(std::io::ErrorKind::InvalidData)?;
+        Ok(Self {
+            root: root.to_owned(),
+            workspace,
+            secret,
+            services,
+            abstract_name,
+            tcp: v4,
+            tcp_v6: v6,
+            tcp_elsewhere: elsewhere,
+            udp: udp_address,
+            terminal,
+            process,
+            child,
+            over: Arc::new(AtomicBool::new(false)),
+            held,
+        })
+    }
+
+    /// Adds what lies in the launch's own directories, once those are there.
+    ///
+    /// # Errors
+    /// What cannot be made.
+    pub(super) fn complete(&mut self, paths: &Paths) -> std::io::Result<()> {
+        listen_at(&in_pen(paths), &mut self.held)?;
+        let foreign = UnixListener::bind(foreign(paths))?;
+        foreign.set_nonblocking(true)?;
+        let datagrams = UnixDatagram::bind(in_pen(paths).with_added_extension("r"))?;
+        datagrams.set_nonblocking(true)?;
+        std::fs::create_dir(paths.link_folder().join("sub"))?;
+        // Who accepts needs a caller, and who is called over and over, one that
+        // accepts: a full backlog would hold up the next.
+        let (over, path) = (self.over.clone(), awaited(paths));
+        std::thread::Builder::new().name("caller".into()).spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                let _ = UnixStream::connect(&path);
+                while foreign.accept().is_ok() {}
+                while datagrams.recv(&mut [0; 16]).is_ok() {}
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Sockets that the pen lets through and the sandboxes in it must not.
+pub(super) fn in_pen(paths: &Paths) -> PathBuf {
+    paths.canaries_in_pen().join("service")
+}
+
+/// Somebody else's socket in the one folder where the server may bind.
+pub(super) fn foreign(paths: &Paths) -> PathBuf {
+    paths.link_folder().join("foreign")
+}
+
+/// Where the server listens for a caller from outside.
+pub(super) fn awaited(paths: &Paths) -> PathBuf {
+    paths.link_folder().join("awaited")
+}
+
+fn pseudo_terminal(held: &mut Vec<OwnedFd>) -> std::io::Result<PathBuf> {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::os::unix::ffi::OsStrExt;
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    grantpt(&master)?;
+    unlockpt(&master)?;
+    let name = ptsname(&master, Vec::new())?;
+    held.push(master);
+    Ok(std::ffi::OsStr::from_bytes(name.as_bytes()).into())
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}

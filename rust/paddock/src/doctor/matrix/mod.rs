@@ -1,0 +1,324 @@
+//! The matrix: the same operations in five places, each beside its control.
+
+mod ground;
+mod rows;
+mod show;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use confine::{Layer, Pid};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use warden::{AttemptKind, Observation};
+
+use crate::error::Error;
+use crate::keeper;
+use crate::launch::{Config, Directories, Plan, Request, Tier, find_self, find_warden};
+use ground::Ground;
+use rows::{Expected, PLACES, Place, Row};
+
+pub(crate) use show::show;
+
+/// The one name that the survey's guard lets through.
+const ALLOWED_NAME: &str = "allowed.test";
+/// A name on the allowlist that resolves to the host itself.
+const OWN_NAME: &str = "localhost.localdomain";
+
+/// What happened in one place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    pub(crate) expected: Expected,
+    pub(crate) observed: Observation,
+}
+
+impl Cell {
+    fn is_as_expected(self) -> bool {
+        match self.expected {
+            Expected::Either => true,
+            Expected::Works => self.observed == Observation::Worked,
+            Expected::Refused => self.observed != Observation::Worked,
+        }
+    }
+}
+
+/// One operation and what became of it.
+pub(crate) struct Line {
+    pub(crate) group: &'static str,
+    pub(crate) name: String,
+    /// By place; those that the tier does not have are left out.
+    pub(crate) cells: Vec<(Place, Cell)>,
+}
+
+impl Line {
+    /// It works outside; else what happens inside proves nothing.
+    pub(crate) fn has_control(&self) -> bool {
+        self.cells
+            .iter()
+            .any(|(place, cell)| *place == Place::Outside && cell.observed == Observation::Worked)
+    }
+
+    /// Places where something got through that must be refused.
+    pub(crate) fn escapes(&self) -> impl Iterator<Item = Place> {
+        let is_escape = |cell: &Cell| cell.expected == Expected::Refused && !cell.is_as_expected();
+        self.cells.iter().filter(move |(_, cell)| is_escape(cell)).map(|(place, _)| *place)
+    }
+
+    /// Places where something is refused that must work.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = Place> {
+        let is_refusal = |place: Place, cell: &Cell| {
+            place != Place::Outside && cell.expected == Expected::Works && !cell.is_as_expected()
+        };
+        self.cells.iter().filter(move |(p, cell)| is_refusal(*p, cell)).map(|(place, _)| *place)
+    }
+}
+
+/// The whole table.
+pub(crate) struct Matrix {
+    pub(crate) tier: Tier,
+    pub(crate) lines: Vec<Line>,
+}
+
+impl Matrix {
+    /// Nothing got through, in any row whose control worked.
+    pub(crate) fn holds(&self) -> bool {
+        self.lines.iter().filter(|line| line.has_control()).all(|line| line.escapes().count() == 0)
+    }
+
+    pub(crate) fn to_json(&self) -> Value {
+        let line = |line: &Line| {
+            let cells: BTreeMap<&str, Value> = line
+                .cells
+                .iter()
+                .map(|(place, cell)| {
+                    let value = json!({
+                        "expected": cell.expected.name(),
+                        "observed": name_of(cell.observed),
+                    });
+                    (place.name(), value)
+                })
+                .collect();
+            json!({
+                "group": line.group, "operation": line.name, "control": line.has_control(),
+                "places": cells,
+                "escapes": line.escapes().map(Place::name).collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "tier": self.tier.name(), "holds": self.holds(),
+            "rows": self.lines.iter().map(line).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Place {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Outside => "outside",
+            Self::Veil => "veil",
+            Self::Pen => "pen",
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+
+    /// What to change when something got through.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Outside => "",
+            Self::Veil => "another bubblewrap, or a grant too many in the agent's file",
+            Self::Pen => "another nono, or a grant too many in profiles/pen.json",
+            Self::Server => "a grant too many in the agent's server.json, or another nono",
+            Self::Client => "a grant too many in the agent's client.json, or another nono",
+        }
+    }
+
+    fn layer(self) -> Option<Layer> {
+        match self {
+            Self::Pen => Some(Layer::Pen),
+            Self::Server => Some(Layer::Server),
+            Self::Client => Some(Layer::Client),
+            Self::Outside | Self::Veil => None,
+        }
+    }
+}
+
+impl Expected {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Works => "works",
+            Self::Refused => "refused",
+            Self::Either => "either",
+        }
+    }
+}
+
+/// `works`, or the error's name.
+pub(crate) fn name_of(observed: Observation) -> String {
+    match observed {
+        Observation::Worked => "works".into(),
+        // The library refused before the kernel was asked, or time ran out.
+        Observation::Failed(0) => "refused".into(),
+        Observation::Failed(number) => ERRORS
+            .iter()
+            .find(|(error, _)| error.raw_os_error() == number)
+            .map_or_else(|| format!("error {number}"), |(_, name)| (*name).to_owned()),
+    }
+}
+
+/// Names of the errors that refusals have (`errno(3)`).
+const ERRORS: [(Errno, &str); 22] = [
+    (Errno::ACCESS, "EACCES"),
+    (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
+    (Errno::AFNOSUPPORT, "EAFNOSUPPORT"),
+    (Errno::BUSY, "EBUSY"),
+    (Errno::CONNREFUSED, "ECONNREFUSED"),
+    (Errno::DESTADDRREQ, "no proxy"),
+    (Errno::EXIST, "EEXIST"),
+    (Errno::INVAL, "EINVAL"),
+    (Errno::IO, "EIO"),
+    (Errno::NETUNREACH, "ENETUNREACH"),
+    (Errno::NODEV, "ENODEV"),
+    (Errno::NOENT, "ENOENT"),
+    (Errno::NOSYS, "ENOSYS"),
+    (Errno::NOTTY, "ENOTTY"),
+    (Errno::NXIO, "ENXIO"),
+    (Errno::OPNOTSUPP, "EOPNOTSUPP"),
+    (Errno::PERM, "EPERM"),
+    (Errno::PROTONOSUPPORT, "EPROTONOSUPPORT"),
+    (Errno::ROFS, "EROFS"),
+    (Errno::SRCH, "ESRCH"),
+    (Errno::TIMEDOUT, "ETIMEDOUT"),
+    (Errno::XDEV, "EXDEV"),
+];
+
+/// Makes the survey for `tier` and judges it; with `profile` in place of the
+/// server's policy.
+///
+/// # Errors
+/// When a layer does not start, its self-test fails, or decoys cannot be made.
+pub(crate) fn survey(
+    tier: Tier,
+    profile: Option<&Path>,
+    directories: &Directories,
+) -> Result<Matrix, Error> {
+    let mut config = Config::load(&directories.config_file())?;
+    keeper::refuse_other_children()?;
+    let warden = find_warden(&find_self()?)?;
+    let mut ground = Ground::prepare(&warden.path)?;
+    let port = ground.tcp.port();
+    config.egress.hosts = vec![format!("{ALLOWED_NAME}:{port}"), format!("{OWN_NAME}:{port}")];
+    config.egress.exceptions =
+        [(ALLOWED_NAME.to_owned(), ground.tcp.ip().to_string())].into_iter().collect();
+    let request = Request {
+        agent: Some("standin".into()),
+        workspace: Some(ground.workspace.clone()),
+        tier: Some(tier),
+        arguments: Vec::new(),
+    };
+    let mut plan = Plan::make(&request, &config, directories)?;
+    if let Some(path) = profile {
+        plan.agent.profiles.server = std::fs::read_to_string(path)
+            .map_err(|e| Error::AgentFile { path: path.to_owned(), reason: e.to_string() })?;
+    }
+    let paths = plan.paths.clone();
+    let rows = std::rc::Rc::new(rows::rows(&ground, &paths, tier, &directories.home));
+
+    let in_place = |place: Place, process: Pid| -> Vec<AttemptKind> {
+        rows.iter().map(|row| row.attempt(place, process)).collect()
+    };
+    let outside = in_place(Place::Outside, ground.process);
+    // The first process of the veil is outside of every layer in it.
+    let first = Pid::new(1).unwrap_or(ground.process);
+    let veil = in_place(Place::Veil, first);
+    let (of_layers, host_process) = (rows.clone(), ground.process);
+    let attempts = Box::new(move |layer: Layer, target: Option<Pid>| {
+        let place = PLACES.into_iter().find(|place| place.layer() == Some(layer));
+        let (place, target) = (place.unwrap_or(Place::Pen), target.unwrap_or(host_process));
+        of_layers.iter().map(|row| row.attempt(place, target)).collect()
+    });
+    let ready = || {
+        ground.complete(&paths).map_err(|e| Error::DirectoryUnusable {
+            path: paths.inside.clone(),
+            reason: format!("the doctor's decoys cannot be made: {e}"),
+        })
+    };
+    let surveyed = keeper::survey(&plan, directories, &outside, &veil, attempts, ready);
+    // The launch is the doctor's own: nothing of it is kept.
+    let _ = keeper::remove_tree(&paths.state);
+    Ok(judge(tier, &rows, &surveyed?))
+}
+
+fn judge(tier: Tier, rows: &[Row], surveyed: &keeper::Surveyed) -> Matrix {
+    let observed = |place: Place, at: usize| -> Option<Observation> {
+        match place {
+            Place::Outside => surveyed.outside.get(at).copied(),
+            Place::Veil => surveyed.veil.as_ref()?.get(at).copied(),
+            Place::Pen | Place::Server | Place::Client => {
+                surveyed.layers.get(&place.layer()?)?.get(at).copied()
+            }
+        }
+    };
+    let lines = rows.iter().enumerate().map(|(at, row)| Line {
+        group: row.group,
+        name: row.name.clone(),
+        cells: PLACES
+            .into_iter()
+            .filter(|place| *place != Place::Veil || tier.has_veil())
+            .filter_map(|place| {
+                let cell =
+                    Cell { expected: row.expected_in(place), observed: observed(place, at)? };
+                Some((place, cell))
+            })
+            .collect(),
+    });
+    Matrix { tier, lines: lines.collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(outside: Observation, server: (Expected, Observation)) -> Line {
+        let cell = |expected, observed| Cell { expected, observed };
+        Line {
+            group: "g",
+            name: "n".into(),
+            cells: vec![
+                (Place::Outside, cell(Expected::Works, outside)),
+                (Place::Server, cell(server.0, server.1)),
+            ],
+        }
+    }
+
+    fn holds(line: Line) -> bool {
+        Matrix { tier: Tier::Sealed, lines: vec![line] }.holds()
+    }
+
+    #[test]
+    fn only_what_must_be_refused_and_works_is_an_escape_and_only_with_its_control() {
+        use Expected::{Either, Refused, Works};
+        let (worked, failed) = (Observation::Worked, Observation::Failed(13));
+        for (outside, expected, observed, wanted) in [
+            (worked, Refused, failed, true),
+            (worked, Refused, worked, false),
+            // A control that failed proves nothing.
+            (failed, Refused, worked, true),
+            (worked, Either, worked, true),
+            (worked, Works, failed, true),
+        ] {
+            let case = format!("{outside:?} {expected:?} {observed:?}");
+            assert_eq!(holds(line(outside, (expected, observed))), wanted, "{case}");
+        }
+        assert_eq!(line(worked, (Works, failed)).refusals().count(), 1);
+        assert!(!line(failed, (Refused, failed)).has_control());
+    }
+
+    #[test]
+    fn an_error_has_its_name() {
+        assert_eq!(name_of(Observation::Worked), "works");
+        assert_eq!(name_of(Observation::Failed(13)), "EACCES");
+        assert_eq!(name_of(Observation::Failed(0)), "refused");
+        assert_eq!(name_of(Observation::Failed(9999)), "error 9999");
+    }
+}

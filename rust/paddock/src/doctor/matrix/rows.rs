@@ -1,0 +1,352 @@
+//! The operations, and what each place has to do with them.
+
+use std::path::{Path, PathBuf};
+
+use confine::Pid;
+use warden::AttemptKind;
+
+use super::ground::{Ground, SERVICES, awaited, foreign, in_pen};
+use crate::launch::{Paths, Tier};
+
+/// Where an operation is tried, from the outside in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Outside,
+    Veil,
+    Pen,
+    Server,
+    Client,
+}
+
+pub(crate) const PLACES: [Place; 5] =
+    [Place::Outside, Place::Veil, Place::Pen, Place::Server, Place::Client];
+
+/// What has to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    Works,
+    Refused,
+    /// It is shown; either is right.
+    Either,
+}
+
+use Expected::{Either, Refused, Works};
+
+/// In the veil, the pen, the server and the client.
+type Expectations = [Expected; 4];
+
+/// Of the host alone.
+const HOST: Expectations = [Refused; 4];
+/// The outer layers let it through, so that the inner ones are tested.
+const IN_PEN: Expectations = [Works, Works, Refused, Refused];
+/// For the two sandboxes it must be refused; further out it does no harm.
+const INNER: Expectations = [Either, Either, Refused, Refused];
+const SHOWN: Expectations = [Either; 4];
+const SERVERS: Expectations = [Works, Works, Works, Refused];
+
+/// One operation.
+pub(crate) struct Row {
+    pub(crate) group: &'static str,
+    pub(crate) name: String,
+    pub(crate) expected: Expectations,
+    /// In each place; the process that is meant is another one in each.
+    kind: Box<dyn Fn(Place, Pid) -> AttemptKind>,
+}
+
+impl Row {
+    /// What to try in `place`, where `process` is one outside of it.
+    pub(crate) fn attempt(&self, place: Place, process: Pid) -> AttemptKind {
+        (self.kind)(place, process)
+    }
+
+    pub(crate) fn expected_in(&self, place: Place) -> Expected {
+        match place {
+            Place::Outside => Works,
+            Place::Veil => self.expected[0],
+            Place::Pen => self.expected[1],
+            Place::Server => self.expected[2],
+            Place::Client => self.expected[3],
+        }
+    }
+}
+
+/// Collects rows.
+struct Rows {
+    rows: Vec<Row>,
+    group: &'static str,
+}
+
+impl Rows {
+    fn add(&mut self, name: impl Into<String>, expected: Expectations, kind: AttemptKind) {
+        self.by_place(name, expected, move |_, _| kind.clone());
+    }
+
+    fn by_place(
+        &mut self,
+        name: impl Into<String>,
+        expected: Expectations,
+        kind: impl Fn(Place, Pid) -> AttemptKind + 'static,
+    ) {
+        let (group, name) = (self.group, name.into());
+        self.rows.push(Row { group, name, expected, kind: Box::new(kind) });
+    }
+}
+
+/// All of them.
+pub(crate) fn rows(ground: &Ground, paths: &Paths, tier: Tier, home: &Path) -> Vec<Row> {
+    let mut rows = Rows { rows: Vec::new(), group: "" };
+    link_folder(&mut rows, paths);
+    unix_sockets(&mut rows, ground, paths, tier);
+    network(&mut rows, ground, tier);
+    files(&mut rows, ground, tier, home);
+    processes(&mut rows, ground, tier);
+    terminal(&mut rows, ground, tier);
+    rows.rows
+}
+
+fn link_folder(rows: &mut Rows, paths: &Paths) {
+    use AttemptKind::{AcceptCaller, BindSocket, ConnectStream, CreateFile};
+    rows.group = "the server's one folder";
+    let (folder, other) = (paths.link_folder(), paths.canaries_in_pen());
+    rows.add("make a file in it", SERVERS, CreateFile(folder.join("new")));
+    rows.add("make a file in another folder", HOST, CreateFile(other.join("new")));
+    rows.add("bind a socket in it", SERVERS, BindSocket(folder.join("own")));
+    rows.add("bind in another folder", HOST, BindSocket(other.join("own")));
+    let deeper = [Works, Works, Refused, Refused];
+    rows.add("bind in a folder inside it", deeper, BindSocket(folder.join("sub/own")));
+    rows.add("accept a caller there and know who it is", SERVERS, AcceptCaller(awaited(paths)));
+    rows.add("connect to a foreign socket in it", SHOWN, ConnectStream(foreign(paths)));
+}
+
+fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
+    use AttemptKind::{
+        ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor, RaceToConnect,
+        SendDatagram, SendMessage, SendMessages, SocketPair,
+    };
+    rows.group = "AF_UNIX";
+    let service = in_pen(paths);
+    // One that is read, so that its queue does not fill.
+    let datagram = service.with_added_extension("r");
+    rows.add("stream", IN_PEN, ConnectStream(service.clone()));
+    rows.add("datagram, sendto", IN_PEN, SendDatagram(datagram.clone()));
+    rows.add("datagram, sendmsg", IN_PEN, SendMessage(datagram.clone()));
+    rows.add("datagram, sendmmsg", IN_PEN, SendMessages(datagram));
+    rows.add("seqpacket", IN_PEN, ConnectSeqpacket(service.with_added_extension("s")));
+    let name = ConnectAbstract(ground.abstract_name.clone());
+    rows.add("abstract", [Either, Refused, Refused, Refused], name);
+    rows.add("a pair of sockets", [Works, Works, Works, Either], SocketPair);
+    rows.add("a descriptor through a pair", [Works, Works, Works, Either], PassDescriptor);
+    for (name, path) in SERVICES.iter().zip(&ground.services) {
+        rows.add(format!("a service at {name}"), host_only(tier), ConnectStream(path.clone()));
+    }
+    for (name, path) in real_services() {
+        rows.add(format!("the real {name}"), host_only(tier), ConnectStream(path));
+    }
+    if let Some(forbidden) = ground.services.first() {
+        let race = RaceToConnect(forbidden.clone(), foreign(paths), 300);
+        // Without a veil mediation alone stands there, and can lose.
+        let expected = if tier.has_veil() { HOST } else { SHOWN };
+        rows.add("two threads race the address, 0.3 s", expected, race);
+    }
+}
+
+/// Without a veil the pen lets some of it through: the sandboxes in it refuse.
+fn host_only(tier: Tier) -> Expectations {
+    if tier.has_veil() { HOST } else { INNER }
+}
+
+/// Sockets of this user's session that are there.
+fn real_services() -> Vec<(String, PathBuf)> {
+    let named = [("SSH_AUTH_SOCK", "SSH agent"), ("HERDR_SOCKET_PATH", "herdr")];
+    let mut found: Vec<(String, PathBuf)> = named
+        .iter()
+        .filter_map(|(variable, name)| {
+            Some(((*name).to_owned(), PathBuf::from(std::env::var_os(variable)?)))
+        })
+        .collect();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    for name in ["bus", "systemd/private", "gnupg/S.gpg-agent", "wayland-0", "pipewire-0"] {
+        found.extend(runtime.iter().map(|directory| (name.to_owned(), directory.join(name))));
+    }
+    for path in ["/run/docker.sock", "/run/dbus/system_bus_socket", "/tmp/.X11-unix/X0"] {
+        found.push((path.to_owned(), PathBuf::from(path)));
+    }
+    found.retain(|(_, path)| path.exists());
+    found
+}
+
+fn network(rows: &mut Rows, ground: &Ground, tier: Tier) {
+    use AttemptKind::{
+        ConnectNotation, ConnectTcp, FastOpen, IoUring, Netlink, OpenUdp, RawSocket, SendUdp,
+        SocketBy32BitCall, SocketByX32Call, Vsock,
+    };
+    rows.group = "network";
+    // The veil shares the host's network.
+    let host = [Either, Refused, Refused, Refused];
+    let port = ground.tcp.port();
+    rows.add("a port of the host", host, ConnectTcp(ground.tcp));
+    for notation in ["localhost", "127.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]"] {
+        let name = format!("the same as {notation}");
+        rows.add(name, host, ConnectNotation(format!("{notation}:{port}")));
+    }
+    if let Some(address) = ground.tcp_v6 {
+        rows.add("a port of the host by IPv6", host, ConnectTcp(address));
+    }
+    if let Some(address) = ground.tcp_elsewhere {
+        rows.add("a port on another interface", host, ConnectTcp(address));
+    }
+    rows.add("the same by sending (MSG_FASTOPEN)", INNER, FastOpen(port));
+    rows.add("make a UDP socket", INNER, OpenUdp);
+    rows.add("send by UDP to the host", host, SendUdp(ground.udp));
+    rows.add("make a raw socket", INNER, RawSocket);
+    rows.add("make a netlink socket", SHOWN, Netlink);
+    rows.add("make a vsock socket", INNER, Vsock);
+    rows.add("set up io_uring", INNER, IoUring);
+    rows.add("a socket by 32-bit calls", INNER, SocketBy32BitCall);
+    rows.add("a socket by x32 calls", INNER, SocketByX32Call);
+    proxy(rows, ground, tier);
+}
+
+/// Only the server has a proxy. The control is that what is asked for answers.
+fn proxy(rows: &mut Rows, ground: &Ground, _tier: Tier) {
+    rows.group = "through the proxy";
+    let (control, port) = (ground.tcp, ground.tcp.port());
+    let targets = [
+        ("an allowed name", format!("{}:{port}", super::ALLOWED_NAME), Works),
+        ("an allowed name, another port", format!("{}:9", super::ALLOWED_NAME), Refused),
+        ("a name that is not allowed", format!("elsewhere.test:{port}"), Refused),
+        ("an address", format!("127.0.0.1:{port}"), Refused),
+        ("an address as one number", format!("2130706433:{port}"), Refused),
+        ("a name that is this host", format!("localhost:{port}"), Refused),
+        (
+            "an allowed name that resolves to loopback",
+            format!("{}:{port}", super::OWN_NAME),
+            Refused,
+        ),
+        ("a private address", format!("10.0.0.1:{port}"), Refused),
+        ("a link-local address", "169.254.1.1:80".into(), Refused),
+        ("a metadata address", "169.254.169.254:80".into(), Refused),
+        ("a metadata name", "metadata.google.internal:80".into(), Refused),
+    ];
+    for (name, target, in_server) in targets {
+        rows.by_place(name, [Either, Either, in_server, Refused], move |place, _| match place {
+            Place::Outside => AttemptKind::ConnectTcp(control),
+            _ => AttemptKind::Tunnel(target.clone()),
+        });
+    }
+}
+
+fn files(rows: &mut Rows, ground: &Ground, tier: Tier, home: &Path) {
+    use AttemptKind::{
+        ChangeMode, ChangeOwner, ChangeRoot, ChangeTimes, CreateFile, HardLink, ListDirectory,
+        MemoryFile, Mount, OpenDevice, ReadFile, ReadThroughPlace, ReadThroughRoot, Rename,
+        SetAttribute, WriteFile,
+    };
+    rows.group = "files";
+    let (secret, workspace) = (&ground.secret, &ground.workspace);
+    let beside = secret.with_file_name("new");
+    rows.add("make one in the workspace", SERVERS, CreateFile(workspace.join("new")));
+    rows.add("read one outside", HOST, ReadFile(secret.clone()));
+    rows.add("write one outside", HOST, WriteFile(secret.clone()));
+    rows.add("make one outside", HOST, CreateFile(beside));
+    if let Some(directory) = secret.parent() {
+        rows.add("list a directory outside", HOST, ListDirectory(directory.into()));
+    }
+    for path in secrets(home) {
+        rows.add(format!("read ~/{}", path.display()), HOST, ReadFile(home.join(path)));
+    }
+    rows.add("through a mere place (O_PATH)", HOST, ReadThroughPlace(secret.clone()));
+    rows.add("through /proc/self/root", HOST, ReadThroughRoot(secret.clone()));
+    rows.add("a second name for it", HOST, HardLink(secret.clone(), workspace.join("link")));
+    rows.add("move it", HOST, Rename(secret.clone(), workspace.join("moved")));
+    // Landlock does not see these; the veil's mounts refuse them.
+    let unseen = if tier.has_veil() { HOST } else { SHOWN };
+    rows.add("change its mode", unseen, ChangeMode(secret.clone()));
+    rows.add("change its group", unseen, ChangeOwner(secret.clone()));
+    rows.add("change its times", unseen, ChangeTimes(secret.clone()));
+    rows.add("set an attribute", unseen, SetAttribute(secret.clone()));
+    for device in ["/dev/fuse", "/dev/kvm", "/dev/net/tun"] {
+        if Path::new(device).exists() {
+            rows.add(format!("open {device}"), HOST, OpenDevice(device.into()));
+        }
+    }
+    rows.add("mount, in own namespaces", INNER, Mount(workspace.clone()));
+    rows.add("another root, in an own namespace", SHOWN, ChangeRoot);
+    rows.add(
+        "set the host's core pattern",
+        HOST,
+        WriteFile("/proc/sys/kernel/core_pattern".into()),
+    );
+    rows.add("a file in memory", [Works; 4], MemoryFile);
+}
+
+/// Files with keys, of those that agents look for, that are there.
+fn secrets(home: &Path) -> Vec<&'static Path> {
+    [
+        ".ssh/id_ed25519",
+        ".ssh/id_rsa",
+        ".ssh/config",
+        ".aws/credentials",
+        ".netrc",
+        ".gnupg/pubring.kbx",
+        ".config/gh/hosts.yml",
+        ".docker/config.json",
+        ".kube/config",
+        ".npmrc",
+        ".bash_history",
+        ".codex/auth.json",
+        ".claude/.credentials.json",
+    ]
+    .iter()
+    .map(Path::new)
+    .filter(|path| home.join(path).is_file())
+    .collect()
+}
+
+fn processes(rows: &mut Rows, ground: &Ground, tier: Tier) {
+    use AttemptKind::{
+        Affinity, Keyring, Limit, NewPrivileges, Priority, ReadMemory, ReadProcess, SharedMemory,
+        Signal, SignalByPidfd, TakeDescriptor, Trace, UserNamespace,
+    };
+    rows.group = "processes";
+    // Numbers of the host mean nothing in a veil.
+    rows.add("signal one of the host by its number", HOST_IN_PEN, Signal(ground.process));
+    let outside = [Either, Refused, Refused, Refused];
+    rows.by_place("signal one outside the layer", outside, |_, pid| Signal(pid));
+    rows.by_place("the same by pidfd", outside, |_, pid| SignalByPidfd(pid));
+    rows.by_place("trace it", outside, |_, pid| Trace(pid));
+    rows.by_place("read its memory", outside, |_, pid| ReadMemory(pid));
+    rows.by_place("take a descriptor of it", outside, |_, pid| TakeDescriptor(pid));
+    for file in ["environ", "mem", "maps", "exe"] {
+        let name = format!("read its {file}");
+        rows.by_place(name, outside, move |_, pid| ReadProcess(pid, file.into()));
+    }
+    let line = if tier.has_veil() { HOST_IN_PEN } else { SHOWN };
+    let process = ground.process;
+    rows.by_place("read the command line of one of the host", line, move |_, _| {
+        ReadProcess(process, "cmdline".into())
+    });
+    rows.by_place("lower its limits", INNER, |_, pid| Limit(pid));
+    rows.by_place("change its priority", INNER, |_, pid| Priority(pid));
+    rows.by_place("change its affinity", SHOWN, |_, pid| Affinity(pid));
+    rows.add("privileges of a setuid program", HOST, NewPrivileges);
+    rows.add("make a user namespace", SHOWN, UserNamespace);
+    rows.add("use a keyring", INNER, Keyring);
+    let shared = if tier.isolates_network() { SHOWN } else { INNER };
+    rows.add("System V shared memory", shared, SharedMemory);
+}
+
+/// In the veil a number of the host's names nobody, or somebody of the launch.
+const HOST_IN_PEN: Expectations = [Either, Refused, Refused, Refused];
+
+fn terminal(rows: &mut Rows, ground: &Ground, tier: Tier) {
+    use AttemptKind::{OpenDevice, OpenTerminal, PasteIntoConsole, PushInput};
+    rows.group = "terminal";
+    let outside = [Either, Refused, Refused, Refused];
+    // The pen lets the client's nono make one.
+    let opened = OpenDevice(ground.terminal.clone());
+    rows.add("open one of the host", host_only(tier), opened);
+    rows.add("have nono ask the person", outside, OpenTerminal);
+    rows.add("push input (TIOCSTI)", outside, PushInput);
+    rows.add("paste on a console (TIOCLINUX)", outside, PasteIntoConsole);
+}

@@ -1,0 +1,64 @@
+//! The matrix as a table.
+
+use super::{Line, Matrix, name_of};
+use crate::error::Error;
+use crate::output::print;
+
+/// Wide enough for the longest name of an error.
+const COLUMN: usize = 15;
+
+/// Prints it, and last what got through.
+pub(crate) fn show(matrix: &Matrix) -> Result<(), Error> {
+    let mut group = "";
+    for line in &matrix.lines {
+        if line.group != group {
+            group = line.group;
+            let places: Vec<String> =
+                line.cells.iter().map(|(place, _)| format!("{:<COLUMN$}", place.name())).collect();
+            print(format_args!("\n{group:<44}{}", places.concat().trim_end()))?;
+        }
+        print(row(line))?;
+    }
+    print(format_args!("\n{}", conclusion(matrix)))?;
+    for line in matrix.lines.iter().filter(|line| line.has_control()) {
+        for place in line.escapes() {
+            print(format_args!(
+                "  {}: \"{}\" works in the {} and must be refused; {}",
+                line.group,
+                line.name,
+                place.name(),
+                place.remedy(),
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn row(line: &Line) -> String {
+    let escapes: Vec<_> = line.escapes().collect();
+    let refusals: Vec<_> = line.refusals().collect();
+    let cells: Vec<String> = line
+        .cells
+        .iter()
+        .map(|(place, cell)| {
+            let mark = match (line.has_control(), escapes.contains(place)) {
+                (true, true) => " !!",
+                (true, false) if refusals.contains(place) => " ?",
+                _ => "",
+            };
+            format!("{:<COLUMN$}", name_of(cell.observed) + mark)
+        })
+        .collect();
+    let note = if line.has_control() { "" } else { "   no control: shows nothing" };
+    format!("  {:<42}{}{note}", line.name, cells.concat().trim_end())
+}
+
+fn conclusion(matrix: &Matrix) -> String {
+    let shown = matrix.lines.iter().filter(|line| line.has_control()).count();
+    let without = matrix.lines.len() - shown;
+    let verdict = if matrix.holds() { "nothing got through" } else { "something got through (!!)" };
+    format!(
+        "{} tier: {shown} operations with their control, {verdict}; {without} without, which show nothing",
+        matrix.tier
+    )
+}

@@ -1,0 +1,99 @@
+//! AF_UNIX, by every way to name an address.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, socket_with,
+};
+
+use crate::AttemptKind;
+
+/// For the caller that comes by itself.
+const CALLER_LIMIT: Duration = Duration::from_secs(1);
+
+pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
+    Some(match kind {
+        AttemptKind::ConnectStream(path) => UnixStream::connect(path).map(drop),
+        AttemptKind::ConnectSeqpacket(path) => connect_seqpacket(path),
+        AttemptKind::SendDatagram(path) => {
+            UnixDatagram::unbound().and_then(|socket| socket.send_to(b"canary", path).map(drop))
+        }
+        AttemptKind::SendMessage(path) => send_message(path),
+        AttemptKind::SendMessages(path) => UnixDatagram::unbound()
+            .and_then(|socket| confine::sys::attempt_sendmmsg(socket.as_fd(), path)),
+        AttemptKind::ConnectAbstract(name) => connect_abstract(name),
+        AttemptKind::BindSocket(path) => {
+            UnixListener::bind(path).and_then(|_| std::fs::remove_file(path))
+        }
+        AttemptKind::AcceptCaller(path) => accept_caller(path),
+        AttemptKind::SocketPair => UnixStream::pair().map(drop),
+        AttemptKind::PassDescriptor => pass_descriptor(),
+        AttemptKind::RaceToConnect(forbidden, allowed, milliseconds) => {
+            let limit = Duration::from_millis((*milliseconds).into());
+            confine::sys::attempt_race_to_connect(forbidden, allowed, limit)
+        }
+        _ => return None,
+    })
+}
+
+fn connect_seqpacket(path: &Path) -> io::Result<()> {
+    let socket =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    Ok(rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?)
+}
+
+fn connect_abstract(name: &[u8]) -> io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+}
+
+fn send_message(path: &Path) -> io::Result<()> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    let parts = [IoSlice::new(b"canary")];
+    let mut nothing = SendAncillaryBuffer::default();
+    rustix::net::sendmsg_addr(&socket, &address, &parts, &mut nothing, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+fn accept_caller(path: &Path) -> io::Result<()> {
+    let listener = UnixListener::bind(path)?;
+    let accepted = accept_within(&listener);
+    let removed = std::fs::remove_file(path);
+    accepted.and(removed)
+}
+
+fn accept_within(listener: &UnixListener) -> io::Result<()> {
+    let deadline = Instant::now() + CALLER_LIMIT;
+    let left = deadline.saturating_duration_since(Instant::now());
+    let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut fds = [PollFd::new(listener, PollFlags::IN)];
+    if poll(&mut fds, Some(&left))? == 0 {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    let (stream, _) = listener.accept()?;
+    confine::sys::peer_pidfd(stream.as_fd()).map(drop)
+}
+
+fn pass_descriptor() -> io::Result<()> {
+    let (one, other) = UnixStream::pair()?;
+    let passed = [one.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&passed));
+    rustix::net::sendmsg(&one, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    rustix::net::recvmsg(&other, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let arrived = ancillary.drain().any(|m| matches!(m, RecvAncillaryMessage::ScmRights(_)));
+    if arrived { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+}
