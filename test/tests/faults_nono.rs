@@ -72,7 +72,7 @@ fn script(host: &Host, text: &str) -> PathBuf {
     let text = text.replace("BEHIND", behind);
     host.script(
         "bin/nono",
-        &format!("#!/bin/sh\n[ \"$1\" = --version ] && exec {real} --version\n{text}\n"),
+        &format!("#!/bin/sh\ncase $1 in --version | profile) exec {real} \"$@\";; esac\n{text}\n"),
     )
 }
 

@@ -227,6 +227,8 @@ fn a_launch_leaves_home_and_workspace_as_the_agent_left_them() {
             &format!(".local/state/paddock/launches/{id}/ledger.jsonl"),
             &format!(".local/state/paddock/launches/{id}/lock"),
             &format!(".local/state/paddock/launches/{id}/record.json"),
+            ".local/state/paddock/pins",
+            &format!(".local/state/paddock/pins/standin-{tier}.json"),
         ]
         .map(|path| host.home().join(path))
         .into();

@@ -53,6 +53,13 @@ pub(crate) enum Command {
     /// Try something in a process of its own; started by doctor
     #[command(subcommand, hide = true)]
     DoctorProbe(Probe),
+    /// Show what is recorded of an agent's policy and programs, and what differs
+    #[command(
+        after_help = "Examples:\n  paddock pin codex                 is all as it was recorded?\n  \
+            paddock pin --accept codex        record what is there now\n\n\
+            Exit status: 0, or 125 when a launch would be refused."
+    )]
+    Pin(Pin),
     /// The stand-in agent, for first use and tests
     #[command(subcommand)]
     Standin(Standin),
@@ -109,6 +116,21 @@ pub(crate) struct Doctor {
     /// A nono profile of your own, in place of the server's
     #[arg(long)]
     pub(crate) profile: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pin {
+    /// The agent [default: the configured one, else standin]
+    pub(crate) agent: Option<String>,
+    /// The tier [default: the configured one, else sealed]
+    #[arg(long, value_enum)]
+    pub(crate) tier: Option<Tier>,
+    /// Record what is there now
+    #[arg(long)]
+    pub(crate) accept: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

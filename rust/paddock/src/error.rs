@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use confine::Layer;
 
+use crate::launch::Tier;
 use crate::output::{quoted, shown};
 
 /// Paddock's exit statuses beside the agent's own.
@@ -59,6 +60,16 @@ pub(crate) enum Error {
     OtherChildren { processes: String },
     #[error("/proc is {what}: what is there and what has ended cannot be told apart")]
     Proc { what: String },
+    #[error("what was recorded in {} is not usable: {reason}", shown(path))]
+    PinFile { path: PathBuf, reason: String, accept: String },
+    #[error("pin-mismatch: {agent} ({tier}) is not as it was recorded{what}")]
+    PinMismatch { agent: String, tier: Tier, what: String, accept: String },
+    #[error(
+        "pin-mismatch: the shipped profiles/{file} is not the pinned one: pinned {pinned}, found {found}"
+    )]
+    PinShipped { file: String, pinned: String, found: String },
+    #[error("nono cannot tell what it makes of the {layer} policy: {reason}")]
+    PinUnresolved { layer: &'static str, reason: String },
     #[error("{program} {found} at {} is too old; {needed} or newer is needed", shown(path))]
     ProgramTooOld {
         program: &'static str,
@@ -144,6 +155,15 @@ impl Error {
             Self::Record { path, keeper: None, .. } => {
                 let directory = path.parent().unwrap_or(path);
                 format!("it has no keeper; rm -r {}", quoted(&shown(directory)))
+            }
+            Self::PinFile { path, accept, .. } => {
+                format!("see what it is: ls -l {}; {accept} records anew", quoted(&shown(path)))
+            }
+            Self::PinMismatch { accept, .. } => format!("{accept}, if that is meant to be so"),
+            Self::PinShipped { .. } => "build and install paddock again".into(),
+            Self::PinUnresolved { .. } => {
+                "correct the agent's policy; paddock info --programs shows which nono was asked"
+                    .into()
             }
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),

@@ -6,10 +6,12 @@ mod cli;
 mod commands;
 mod doctor;
 mod error;
+mod files;
 mod keeper;
 mod launch;
 mod notices;
 mod output;
+mod pins;
 #[cfg(test)]
 mod reference;
 mod standin;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Info(options) => commands::info(&options),
         Command::Doctor(options) => commands::doctor(&options),
         Command::DoctorProbe(probe) => return doctor::run_probe(probe),
+        Command::Pin(options) => commands::pin(&options),
         Command::Standin(command) => return report(standin::run(command)),
     };
     match result {

@@ -75,6 +75,13 @@ fn stand_in(fault: &str, arguments: &[OsString]) -> io::Result<ExitCode> {
         println!("nono 0.81.0");
         return Ok(ExitCode::SUCCESS);
     }
+    // What it makes of a policy it tells truly: the tests' real nono lies in the
+    // workspace, which is beside the home that this is in.
+    if arguments.first().is_some_and(|first| first == "profile") {
+        let own = std::env::current_exe()?;
+        let host = own.ancestors().nth(3).ok_or(io::ErrorKind::NotFound)?;
+        return Err(Command::new(host.join("ws/real-nono")).args(arguments).exec());
+    }
     let split = arguments.iter().position(|a| a == "--").ok_or(io::ErrorKind::InvalidInput)?;
     let (options, command) = (&arguments[..split], &arguments[split + 1..]);
     match fault {

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::AgentFile;
 use crate::error::Error;
+use crate::files::read_plain;
+
+/// The largest file of an agent's own; the shipped ones have 2 KiB.
+const MOST: u64 = 1 << 20;
 
 /// The pen's policy; the same for every agent.
 const PEN: &str = include_str!("../../../../profiles/pen.json");
@@ -38,8 +42,19 @@ pub(crate) struct Profiles {
 pub(crate) struct Agent {
     pub(crate) file: AgentFile,
     pub(crate) profiles: Profiles,
+    /// The text of `agent.toml`.
+    pub(crate) adapter: String,
     /// The directory, or `None` for a shipped one.
     pub(crate) source: Option<PathBuf>,
+}
+
+impl Agent {
+    /// The name that it is called by on the command line: letters, digits and
+    /// dashes.
+    pub(crate) fn called(&self) -> &str {
+        let directory = self.source.as_ref().and_then(|path| path.file_name());
+        directory.and_then(std::ffi::OsStr::to_str).unwrap_or(&self.file.name)
+    }
 }
 
 /// The names of all agents: a person's own and the shipped ones.
@@ -66,25 +81,36 @@ pub(crate) fn load(name: &str, own: &Path) -> Result<Agent, Error> {
         && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     if is_plain {
         let directory = own.join(name);
-        if directory.join("agent.toml").exists() {
+        // A link that leads nowhere is not passed over for the shipped one.
+        if directory.join("agent.toml").symlink_metadata().is_ok() {
             return load_own(&directory);
         }
         if let Some((_, agent, server, client)) = SHIPPED.iter().find(|(n, ..)| *n == name) {
             let file = parse(agent, Path::new("(shipped)"))?;
-            return Ok(Agent { file, profiles: profiles(server, client), source: None });
+            return Ok(Agent {
+                file,
+                profiles: profiles(server, client),
+                adapter: (*agent).to_owned(),
+                source: None,
+            });
         }
     }
     Err(Error::AgentUnknown { name: name.to_owned(), known: known_agents(own).join(", ") })
 }
 
+/// Each file is opened once: what is checked and hashed is the text that is used.
 fn load_own(directory: &Path) -> Result<Agent, Error> {
     let read = |name: &str| {
         let path = directory.join(name);
-        std::fs::read_to_string(&path).map_err(|e| Error::AgentFile { path, reason: e.to_string() })
+        let text = read_plain(&path, MOST).and_then(|bytes| {
+            String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8"))
+        });
+        text.map_err(|e| Error::AgentFile { path, reason: e.to_string() })
     };
-    let file = parse(&read("agent.toml")?, &directory.join("agent.toml"))?;
+    let adapter = read("agent.toml")?;
+    let file = parse(&adapter, &directory.join("agent.toml"))?;
     let profiles = profiles(&read("server.json")?, &read("client.json")?);
-    Ok(Agent { file, profiles, source: Some(directory.to_owned()) })
+    Ok(Agent { file, profiles, adapter, source: Some(directory.to_owned()) })
 }
 
 fn profiles(server: &str, client: &str) -> Profiles {

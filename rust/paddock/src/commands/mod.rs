@@ -3,6 +3,7 @@
 mod doctor;
 mod info;
 mod list;
+mod pin;
 mod run;
 mod stop;
 mod verify;
@@ -10,6 +11,7 @@ mod verify;
 pub(crate) use doctor::doctor;
 pub(crate) use info::info;
 pub(crate) use list::list;
+pub(crate) use pin::pin;
 pub(crate) use run::run;
 pub(crate) use stop::stop;
 pub(crate) use verify::verify;

@@ -8,6 +8,7 @@ use crate::keeper;
 use crate::launch::{Config, Directories, Plan, Request};
 use crate::notices::Notices;
 use crate::output::{print, quoted};
+use crate::pins::{self, Outcome, Subject};
 
 /// Launches an agent, or shows what would be launched.
 pub(crate) fn run(options: Run) -> Result<u8, Error> {
@@ -41,7 +42,14 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
         }
         return Ok(0);
     }
-    keeper::run(&plan, &directories, notices)
+    let pinned =
+        pins::at_launch(Subject::from(&plan), &directories, config.pins.on_program_change)?;
+    if let Outcome::Changed { notices: told, .. } = &pinned {
+        for what in told {
+            notices.warn(what);
+        }
+    }
+    keeper::run(&plan, &directories, notices, &pinned)
 }
 
 fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {

@@ -10,6 +10,7 @@ mod egress_guard;
 mod failure;
 mod gatehouse;
 mod log;
+mod pins;
 mod roster;
 mod spawn;
 mod stage;
@@ -33,6 +34,7 @@ use serde_json::json;
 use crate::error::{Error, status};
 use crate::launch::{Directories, OnViolation, Plan};
 use crate::notices::Notices;
+use crate::pins::Outcome;
 use crate::state::{KeeperLock, Ledger, Record};
 use gatehouse::Knock;
 use roster::Roster;
@@ -75,6 +77,7 @@ enum Event {
 /// A launch under way.
 struct Keeper<'a> {
     plan: &'a Plan,
+    pinned: &'a Outcome,
     roster: Arc<Roster>,
     ledger: Arc<Ledger>,
     notices: Notices,
@@ -98,7 +101,12 @@ struct Keeper<'a> {
 ///
 /// # Errors
 /// When it could not be started, or the agent was stopped.
-pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> Result<u8, Error> {
+pub(crate) fn run(
+    plan: &Plan,
+    directories: &Directories,
+    notices: Notices,
+    pinned: &Outcome,
+) -> Result<u8, Error> {
     refuse_other_children()?;
     spawn::allow_many_descriptors();
     // From here on a signal is an event: what is made is also removed.
@@ -108,7 +116,7 @@ pub(crate) fn run(plan: &Plan, directories: &Directories, notices: Notices) -> R
         reason: format!("no thread for signals: {e}"),
     })?;
     let stage = stage::Stage::set(plan, directories)?;
-    let mut keeper = Keeper::open(plan, notices, sender, events)?;
+    let mut keeper = Keeper::open(plan, pinned, notices, sender, events)?;
     let outcome = keeper.live();
     let survivors = keeper.stop();
     if survivors == 0 {
@@ -141,6 +149,7 @@ impl Keeper<'_> {
         let veil = self.start_outermost();
         // While the layers start.
         self.ledger.add("start", self.plan.describe());
+        self.note_pins();
         let veil = veil?;
         let canaries = canaries::Canaries::plant(self.plan)?;
         control::open(self)?;
@@ -397,6 +406,7 @@ impl<'a> Keeper<'a> {
     /// Becomes the keeper of the launch: takes the lock, writes the first record.
     fn open(
         plan: &'a Plan,
+        pinned: &'a Outcome,
         notices: Notices,
         sender: Sender<Event>,
         events: Receiver<Event>,
@@ -430,6 +440,7 @@ impl<'a> Keeper<'a> {
         spawn::become_subreaper().map_err(unusable)?;
         Ok(Self {
             plan,
+            pinned,
             roster: Arc::new(roster),
             ledger: Arc::new(ledger),
             notices,

@@ -1,8 +1,8 @@
 //! The directories and files of a launch: made at its start, gone at its end.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -91,12 +91,8 @@ fn make(path: &Path) -> Result<(), Error> {
 
 /// Writes a file that was not there.
 pub(super) fn write_new(path: &Path, text: &[u8]) -> Result<(), Error> {
-    File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|mut file| file.write_all(text))
+    crate::files::write_new(path, text)
+        .map(|_| ())
         .map_err(|e| Error::DirectoryUnusable { path: path.to_owned(), reason: e.to_string() })
 }
 

@@ -14,6 +14,7 @@ use super::{Keeper, canaries, gatehouse, spawn, stage, terminal};
 use crate::error::Error;
 use crate::launch::{Directories, Plan};
 use crate::notices::Notices;
+use crate::pins::Outcome;
 
 /// What a layer's warden is to try; the process to fail to reach is numbered as
 /// inside.
@@ -63,7 +64,9 @@ pub(crate) fn survey(
         try_in(&argv, veil)
     };
     let veil = plan.tier.has_veil().then(in_veil).transpose()?;
-    let mut keeper = Keeper::open(plan, Notices::new(false), sender, events)?;
+    // Nothing of the agent runs, so nothing of it is recorded.
+    let pinned = Outcome::Same;
+    let mut keeper = Keeper::open(plan, &pinned, Notices::new(false), sender, events)?;
     keeper.survey = Some(Survey { attempts, observed: HashMap::new() });
     let built = keeper.build();
     let survivors = keeper.stop();

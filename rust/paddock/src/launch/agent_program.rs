@@ -1,8 +1,33 @@
-//! The program of an agent that is named.
+//! Which program an agent runs.
 
-use super::{Config, Directories, Found, find_agent, find_self};
-use crate::agent::{self, Values};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::config::AgentSettings;
+use super::programs::find_agent;
+use super::{Config, Directories, Found, find_self};
+use crate::agent::{self, Agent, Values};
 use crate::error::Error;
+
+/// The program of `agent`: as configured, or as its file says.
+///
+/// # Errors
+/// When it is not there or cannot be run.
+pub(crate) fn agent_program(
+    agent: &Agent,
+    paddock: &Found,
+    settings: Option<&AgentSettings>,
+) -> Result<Found, Error> {
+    let mut values = Values::default();
+    values.set("paddock", &paddock.path);
+    let names = &agent.file.program.names;
+    let names: Vec<OsString> = names
+        .iter()
+        .map(|name| values.fill(name).map_err(|reason| unusable(agent, reason)))
+        .collect::<Result<_, _>>()?;
+    let configured = settings.and_then(|settings| settings.program.as_deref());
+    find_agent(&agent.file.name, &names, &agent.file.program.native, configured)
+}
 
 /// The program that the agent `name` would run here.
 ///
@@ -14,10 +39,14 @@ pub(crate) fn find_named_agent(
     directories: &Directories,
 ) -> Result<Found, Error> {
     let agent = agent::load(name, &directories.agents())?;
-    let mut values = Values::default();
-    values.set("paddock", find_self()?.path);
-    let names: Vec<_> =
-        agent.file.program.names.iter().filter_map(|n| values.fill(n).ok()).collect();
-    let configured = config.agents.get(name).and_then(|a| a.program.as_deref());
-    find_agent(name, &names, &agent.file.program.native, configured)
+    agent_program(&agent, &find_self()?, config.agents.get(name))
+}
+
+/// The agent's file is not usable.
+pub(super) fn unusable(agent: &Agent, reason: String) -> Error {
+    let path = agent.source.as_ref().map_or_else(
+        || PathBuf::from(format!("{} (shipped)", agent.file.name)),
+        |directory| directory.join("agent.toml"),
+    );
+    Error::AgentFile { path, reason }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Config {
     pub(crate) tier: Option<Tier>,
     /// What the keeper does when a task is not confined.
     pub(crate) on_violation: OnViolation,
+    /// What is done about what changed since it was recorded.
+    pub(crate) pins: PinSettings,
     /// Where programs are.
     pub(crate) programs: ProgramPaths,
     /// What every agent may reach.
@@ -35,6 +37,24 @@ pub(crate) enum OnViolation {
     Stop,
     /// Say so and go on.
     Warn,
+}
+
+/// What is done about what changed since it was recorded.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct PinSettings {
+    pub(crate) on_program_change: OnProgramChange,
+}
+
+/// What a launch does when a program is not the one that was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OnProgramChange {
+    /// Say so, record the new one and go on.
+    #[default]
+    Notice,
+    /// Refuse, until `paddock pin --accept`.
+    Refuse,
 }
 
 /// Paths of programs that come before every other way to find them.
@@ -89,10 +109,12 @@ mod tests {
     fn a_misspelt_key_is_refused_and_a_full_file_is_read() {
         let text = "agent = \"codex\"\ntier = \"isolated\"\non-violation = \"warn\"\n\
             [egress]\nhosts = [\"a.test:8080\"]\nexceptions = { \"a.test\" = \"127.0.0.1\" }\n\
-            [agents.codex]\nprogram = \"/opt/codex\"\n[programs]\nnono = \"/opt/nono\"\n";
+            [agents.codex]\nprogram = \"/opt/codex\"\n[programs]\nnono = \"/opt/nono\"\n\
+            [pins]\non-program-change = \"refuse\"\n";
         let config: Config = toml::from_str(text).unwrap();
         assert_eq!(config.tier, Some(Tier::Isolated));
         assert_eq!(config.on_violation, OnViolation::Warn);
+        assert_eq!(config.pins.on_program_change, OnProgramChange::Refuse);
         assert!(toml::from_str::<Config>("on_violation = \"warn\"").is_err());
         assert!(toml::from_str::<Config>("[egress]\nhost = []").is_err());
     }

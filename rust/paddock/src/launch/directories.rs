@@ -81,6 +81,11 @@ impl Directories {
     pub(crate) fn launches(&self) -> PathBuf {
         self.state.join("launches")
     }
+
+    /// What was recorded of agents' policies and programs.
+    pub(crate) fn pins(&self) -> PathBuf {
+        self.state.join("pins")
+    }
 }
 
 fn absolute(variable: &str) -> Option<PathBuf> {

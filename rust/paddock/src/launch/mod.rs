@@ -3,6 +3,7 @@
 //! it and nothing else happens.
 
 mod agent_program;
+mod ask;
 mod config;
 mod directories;
 mod environment;
@@ -16,16 +17,17 @@ mod tier;
 mod versions;
 mod workspace;
 
-pub(crate) use agent_program::find_named_agent;
-pub(crate) use config::{Config, OnViolation};
+pub(crate) use agent_program::{agent_program, find_named_agent};
+pub(crate) use ask::{Answer, ask};
+pub(crate) use config::{Config, OnProgramChange, OnViolation};
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{
     AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
 };
 pub(crate) use programs::{
-    Found, NONO_KNOWN, Programs, find_agent, find_bwrap, find_nono, find_self, find_tool,
-    find_warden,
+    Found, NONO_KNOWN, Programs, find_bwrap, find_nono, find_self, find_tool, find_warden,
 };
 pub(crate) use tier::Tier;
+pub(crate) use versions::Stamp;
 pub(crate) use workspace::Workspace;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use super::agent_program::{agent_program, unusable};
 use super::directories::check_socket_path;
 use super::environment;
 use super::ports::{self, HeldPorts, Ports};
-use super::programs::find_agent;
 use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
@@ -163,15 +163,9 @@ impl Plan {
             }
         }
         let settings = config.agents.get(name);
+        let program = agent_program(&agent, &programs.paddock, settings)?;
         let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
-        let names = fill_all(&agent.file.program.names, &values, &agent)?;
-        let program = find_agent(
-            name,
-            &names,
-            &agent.file.program.native,
-            settings.and_then(|s| s.program.as_deref()),
-        )?;
 
         let (ports, held_ports) = ports::choose(tier)?;
         let link = match agent.file.link.kind {
@@ -183,7 +177,7 @@ impl Plan {
         values.set("port", ports.server.to_string());
         values.set("link", paths.link_folder().join("agent.sock"));
         values.set("workspace", &workspace.root);
-        values.set("password-sha256", hex_sha256(password.as_bytes()));
+        values.set("password-sha256", crate::files::sha256(password.as_bytes()));
         let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {
             values_for_half(
                 &agent,
@@ -334,14 +328,6 @@ fn values_for_half(
     })
 }
 
-fn unusable(agent: &Agent, reason: String) -> Error {
-    let path = agent.source.as_ref().map_or_else(
-        || PathBuf::from(format!("{} (shipped)", agent.file.name)),
-        |directory| directory.join("agent.toml"),
-    );
-    Error::AgentFile { path, reason }
-}
-
 fn fill_all(templates: &[String], values: &Values, agent: &Agent) -> Result<Vec<OsString>, Error> {
     templates
         .iter()
@@ -396,20 +382,7 @@ fn random_password() -> Result<String, Error> {
     std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut bytes)).map_err(
         |e| Error::DirectoryUnusable { path: PathBuf::from("/dev/urandom"), reason: e.to_string() },
     )?;
-    Ok(hex(&bytes))
-}
-
-fn hex_sha256(bytes: &[u8]) -> String {
-    use sha2::Digest;
-    hex(&sha2::Sha256::digest(bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    Ok(crate::files::hex(&bytes))
 }
 
 /// How a layer may use a path.

@@ -2,15 +2,12 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use confine::proc::FileId;
-use confine::sys::{SpawnSetup, prepare_spawn};
-use rustix::process::{Pid, Signal, kill_process_group};
 
+use super::ask::ask;
 use super::versions::{Stamp, Versions};
 use super::{Config, Directories};
 use crate::error::Error;
@@ -231,45 +228,12 @@ fn with_version(
 
 /// `program --version`, with an empty environment and a deadline.
 fn ask_version(program: &Path) -> Result<String, String> {
-    let mut command = Command::new(program);
-    command
-        .arg("--version")
-        .env_clear()
-        .env("NONO_NO_UPDATE_CHECK", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        // One that hangs may be a script that waits for another program.
-        .process_group(0);
-    prepare_spawn(&mut command, SpawnSetup { dies_with_parent: true, ..SpawnSetup::default() });
-    let mut child = command.spawn().map_err(|e| format!("it does not start: {e}"))?;
-    let Some(stdout) = child.stdout.take() else {
-        return Err("it has no output".into());
-    };
-    // A short answer fits the pipe, so reading after the end cannot block it.
-    let started = Instant::now();
-    let mut step = Duration::from_micros(200);
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => break,
-            Ok(None) if started.elapsed() < VERSION_LIMIT => std::thread::sleep(step),
-            Ok(None) => {
-                // Not reaped yet, so its id is still its group's.
-                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
-                let _ = child.wait();
-                return Err(format!(
-                    "it did not tell its version in {} s",
-                    VERSION_LIMIT.as_secs()
-                ));
-            }
-            Err(e) => return Err(e.to_string()),
-        }
-        step = (step * 2).min(Duration::from_millis(20));
-    }
-    let mut text = Vec::new();
-    rustix::io::ioctl_fionbio(&stdout, true).map_err(|e| e.to_string())?;
-    let _ = stdout.take(4096).read_to_end(&mut text);
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let environment = [("NONO_NO_UPDATE_CHECK".into(), "1".into())];
+    let answer = ask(program, &["--version".into()], &environment, Path::new("."), VERSION_LIMIT);
+    let answer = answer?
+        .ok_or_else(|| format!("it did not tell its version in {} s", VERSION_LIMIT.as_secs()))?;
+    let start = &answer.output[..answer.output.len().min(4096)];
+    Ok(String::from_utf8_lossy(start).into_owned())
 }
 
 /// The first word of the form N.N or N.N.N.

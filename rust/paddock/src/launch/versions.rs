@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use confine::proc::FileId;
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +20,8 @@ struct Kept {
 /// Which file, and in which state: whatever writes to a file, or puts another
 /// in its place, changes one of these. The time of the last change cannot be
 /// set back (`inode(7)`, "ctime").
-#[derive(PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Stamp {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stamp {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -31,16 +32,34 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// The file at `path` as it is now.
-    pub(super) fn of(path: &Path) -> Option<Self> {
-        let metadata = std::fs::metadata(path).ok()?;
-        Some(Self {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        Some(Self::with(path, &std::fs::metadata(path).ok()?))
+    }
+
+    /// The file that was opened at `path`, as it is now.
+    pub(crate) fn of_open(path: &Path, file: &File) -> std::io::Result<Self> {
+        Ok(Self::with(path, &file.metadata()?))
+    }
+
+    /// Where it was found.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which file it is.
+    pub(crate) fn file(&self) -> FileId {
+        FileId { device: self.device, inode: self.inode }
+    }
+
+    fn with(path: &Path, metadata: &std::fs::Metadata) -> Self {
+        Self {
             path: path.to_owned(),
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
-        })
+        }
     }
 }
 

@@ -11,11 +11,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use confine::{Pid, ProcessId};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::now_ms;
 use crate::error::Error;
+use crate::files::open_plain;
 use crate::launch::{Directories, LaunchId, Tier};
 
 /// The version of the record's form.
@@ -180,22 +181,6 @@ impl Record {
         }
         Ok(record)
     }
-}
-
-/// Opens a plain file: no link is followed, and nothing that would block, as a
-/// pipe does.
-fn open_plain(options: &mut std::fs::OpenOptions, path: &Path) -> std::io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let opened = options.custom_flags(flags.bits().cast_signed()).open(path);
-    let is_link =
-        |e: &std::io::Error| e.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
-    let file = opened.map_err(|e| {
-        if is_link(&e) { std::io::Error::other("it is a symbolic link") } else { e }
-    })?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
-    }
-    Err(std::io::Error::other("it is not a plain file"))
 }
 
 /// The right to be a launch's keeper; given up with the process.

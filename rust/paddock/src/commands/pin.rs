@@ -1,0 +1,96 @@
+//! `paddock pin`.
+
+use serde_json::json;
+
+use crate::agent;
+use crate::cli::Pin;
+use crate::error::{Error, status};
+use crate::launch::{Config, Directories, OnProgramChange, Programs, agent_program};
+use crate::output::{print, shown};
+use crate::pins::{self, Comparison, Pins, Subject};
+
+/// Shows what is recorded of an agent and what differs, or records what is.
+pub(crate) fn pin(options: &Pin) -> Result<u8, Error> {
+    // Root's files in a person's state would be in the person's way.
+    if rustix::process::geteuid().is_root() {
+        return Err(Error::Root);
+    }
+    let directories = Directories::find()?;
+    let config = Config::load(&directories.config_file())?;
+    let name = options.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
+    let agent = agent::load(name, &directories.agents())?;
+    let tier = options.tier.or(config.tier).unwrap_or_default();
+    let programs = Programs::find(&config, &directories, tier.has_veil())?;
+    let program = agent_program(&agent, &programs.paddock, config.agents.get(name))?;
+    let subject = Subject { agent: &agent, tier, programs: &programs, program: &program };
+    let recorded = match Pins::load(&directories, name, tier) {
+        // It is replaced; one of another version is not ours to replace.
+        Err(Error::PinFile { .. }) if options.accept => None,
+        loaded => loaded?,
+    };
+    let comparison = Comparison::make(subject, &directories, recorded)?;
+    let is_refused = comparison.widens()
+        || config.pins.on_program_change == OnProgramChange::Refuse
+            && !comparison.programs.is_empty();
+    if options.accept {
+        comparison.record(&directories)?;
+    }
+    let (state, exit) = match &comparison.recorded {
+        _ if options.accept => ("accepted", 0),
+        None => ("not-recorded", 0),
+        Some(_) if is_refused => ("refused", status::FAILED),
+        Some(_) if comparison.is_same() => ("same", 0),
+        Some(_) => ("changed", 0),
+    };
+    let path = pins::file(&directories, name, tier);
+    if options.json {
+        print(format_args!(
+            "{}",
+            json!({
+                "schema": 1, "agent": name, "tier": tier.name(), "state": state, "file": shown(&path),
+                "recorded": comparison.recorded.as_ref().map(pins::hashes),
+                "present": pins::hashes(&comparison.present),
+                "changes": pins::details(&comparison),
+            })
+        ))?;
+    } else {
+        show(&comparison, state)?;
+        print(format_args!("file     {}", shown(&path)))?;
+        if state == "refused" {
+            print(format_args!("next: {}", pins::accept_command(name, tier)))?;
+        }
+    }
+    Ok(exit)
+}
+
+fn show(comparison: &Comparison, state: &str) -> Result<(), Error> {
+    let present = &comparison.present;
+    print(format_args!("agent    {} ({})", present.agent, present.tier))?;
+    let told = match state {
+        "accepted" => "what is here now is recorded",
+        "not-recorded" => "nothing is recorded; the first launch does that",
+        "refused" => "not as recorded: a launch is refused",
+        "changed" => "not as recorded: the next launch says so and goes on",
+        _ => "as recorded",
+    };
+    print(format_args!("state    {told}"))?;
+    for (layer, policy) in &present.policies {
+        print(format_args!("policy   {} {layer}", policy.resolved))?;
+        for changed in comparison.policies.iter().filter(|changed| changed.layer == layer) {
+            print(format_args!("   was   {}", changed.was))?;
+            for change in &changed.changes {
+                let sign = if change.widens { '+' } else { '-' };
+                let what = confine::escape::escape(change.what.as_bytes());
+                print(format_args!("     {sign} {what}"))?;
+            }
+        }
+    }
+    for (name, program) in &present.programs {
+        let path = shown(program.file.path());
+        print(format_args!("program  {} {name} {path}", program.sha256))?;
+        for changed in comparison.programs.iter().filter(|changed| changed.name == name) {
+            print(format_args!("   was   {}", changed.was.sha256))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,269 @@
+//! A resolved policy as plain facts: what nono makes of a profile, in a form
+//! that can be compared and hashed.
+//!
+//! nono shows two views of a profile (0.81): the manifest has what the groups
+//! and base profiles come to, the profile has settings that the manifest leaves
+//! out. What neither shows (hooks, variables, ports to connect to) is taken from
+//! the text itself. Names are the sources' own, joined by dots.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::files::sha256;
+
+/// Each kind of fact with its values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Facts(BTreeMap<String, BTreeSet<String>>);
+
+/// In the profile, and better told by the manifest: with groups and base
+/// profiles worked in. What excludes a group is told by those included.
+const IN_MANIFEST: [&str; 5] = [
+    "groups.exclude",
+    "network.allow_domain",
+    "network.block",
+    "network.open_port",
+    "network.listen_port",
+];
+
+/// Paths in the profile, which the manifest has as grants: what each means, and
+/// whether it is of a file alone. In both, so that a path with a variable in it
+/// is not taken for the one that it happens to stand for.
+const PATHS: [(&str, &[&str], bool); 7] = [
+    ("filesystem.allow", &["reads", "writes"], false),
+    ("filesystem.allow_file", &["reads", "writes"], true),
+    ("filesystem.deny", &["deny"], false),
+    ("filesystem.read", &["reads"], false),
+    ("filesystem.read_file", &["reads"], true),
+    ("filesystem.write", &["writes"], false),
+    ("filesystem.write_file", &["writes"], true),
+];
+
+/// Words for a reader.
+const NO_FACT: [&str; 3] = ["$schema", "description", "name"];
+
+impl Facts {
+    /// Of what nono shows of a profile, and the profile's own text.
+    ///
+    /// # Errors
+    /// What is not of the expected form.
+    pub(super) fn of_policy(manifest: &[u8], profile: &[u8], text: &str) -> Result<Self, String> {
+        let read = |what: &str, bytes: &[u8]| -> Result<Value, String> {
+            serde_json::from_slice(bytes)
+                .ok()
+                .filter(Value::is_object)
+                .ok_or_else(|| format!("what it shows as {what} is not a JSON object"))
+        };
+        let mut facts = Self::default();
+        facts.add_manifest(read("the manifest", manifest)?)?;
+        facts.add_profile(read("the profile", profile)?);
+        match serde_json::from_str(text) {
+            Ok(stated) => facts.add_profile(stated),
+            // With comments, which nono allows: as a whole, then.
+            Err(_) => facts.add("text", sha256(text.as_bytes())),
+        }
+        Ok(facts)
+    }
+
+    /// Of an agent file: what of it is policy.
+    pub(super) fn of_adapter(agent: &crate::agent::AgentFile) -> Self {
+        let mut facts = Self::default();
+        for host in &agent.hosts {
+            facts.add("agent.hosts", host);
+        }
+        for name in agent.server.pass.iter().chain(&agent.client.pass) {
+            facts.add("agent.pass", name);
+        }
+        facts
+    }
+
+    /// The hash of all of them.
+    pub(crate) fn hash(&self) -> String {
+        // A map of sorted strings cannot fail to be written.
+        sha256(&serde_json::to_vec(&self.0).unwrap_or_default())
+    }
+
+    /// All kinds that are in one or the other.
+    pub(super) fn kinds<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a str> {
+        self.0.keys().chain(other.0.keys()).map(String::as_str).collect()
+    }
+
+    /// The values of one kind.
+    pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &str> {
+        self.0.get(kind).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Whether that value of that kind is there.
+    pub(super) fn has(&self, kind: &str, value: &str) -> bool {
+        self.0.get(kind).is_some_and(|values| values.contains(value))
+    }
+
+    pub(super) fn add(&mut self, kind: &str, value: impl Into<String>) {
+        self.0.entry(kind.to_owned()).or_default().insert(value.into());
+    }
+
+    fn add_manifest(&mut self, mut manifest: Value) -> Result<(), String> {
+        let filesystem = manifest.get_mut("filesystem").map(Value::take).unwrap_or_default();
+        let Value::Object(filesystem) = filesystem else {
+            return Err("the manifest that it shows has no file system".into());
+        };
+        for (key, value) in filesystem {
+            match (key.as_str(), &value) {
+                ("grants", Value::Array(grants)) => {
+                    for grant in grants {
+                        self.add_grant(grant);
+                    }
+                }
+                ("deny", Value::Array(paths)) => {
+                    for path in paths {
+                        let plain = path.get("path").and_then(Value::as_str);
+                        self.add("deny", plain.map_or_else(|| path.to_string(), str::to_owned));
+                    }
+                }
+                _ => self.add_leaves(&format!("manifest.filesystem.{key}"), &value),
+            }
+        }
+        if let Value::Object(rest) = manifest {
+            for (key, value) in rest.iter().filter(|(key, _)| !NO_FACT.contains(&key.as_str())) {
+                self.add_leaves(&format!("manifest.{key}"), value);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_grant(&mut self, grant: &Value) {
+        let field = |name| grant.get(name).and_then(Value::as_str);
+        let known = grant.as_object().is_some_and(|fields| fields.len() == 3);
+        let path = match (field("path"), field("type")) {
+            (Some(path), Some("directory")) => path.to_owned(),
+            (Some(path), Some("file")) => format!("the file {path}"),
+            _ => return self.add("manifest.filesystem.grants", grant.to_string()),
+        };
+        let kinds: &[&str] = match field("access") {
+            Some("read") if known => &["reads"],
+            Some("write") if known => &["writes"],
+            Some("readwrite") if known => &["reads", "writes"],
+            _ => return self.add("manifest.filesystem.grants", grant.to_string()),
+        };
+        for kind in kinds {
+            self.add(kind, path.clone());
+        }
+    }
+
+    fn add_profile(&mut self, profile: Value) {
+        let Value::Object(fields) = profile else { return };
+        for (key, value) in fields {
+            if !NO_FACT.contains(&key.as_str()) && key != "meta" {
+                self.add_leaves(&key, &value);
+            }
+        }
+    }
+
+    /// Every plain value below `value`, by its way there. What is in a list has
+    /// no order.
+    fn add_leaves(&mut self, kind: &str, value: &Value) {
+        match value {
+            _ if IN_MANIFEST.contains(&kind) => {}
+            Value::Null => {}
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    self.add_leaves(&format!("{kind}.{key}"), value);
+                }
+            }
+            Value::Array(items) => {
+                for item in items {
+                    self.add_item(kind, item);
+                }
+            }
+            plain => self.add_item(kind, plain),
+        }
+    }
+
+    fn add_item(&mut self, kind: &str, item: &Value) {
+        let text = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+        match PATHS.iter().find(|(name, ..)| *name == kind) {
+            Some((_, kinds, is_file)) => {
+                let text = if *is_file { format!("the file {text}") } else { text };
+                for kind in *kinds {
+                    self.add(kind, text.clone());
+                }
+            }
+            None => self.add(kind, text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = r#"{ "$schema": "x", "version": "0.1.0",
+        "filesystem": {
+            "grants": [
+                { "access": "read", "path": "/usr", "type": "directory" },
+                { "access": "readwrite", "path": "/dev/null", "type": "file" },
+                { "access": "execute", "path": "/x", "type": "directory" },
+                { "access": "read", "path": "/x", "type": "directory", "unless": "late" }
+            ],
+            "deny": [{ "path": "~/.ssh" }], "new": 1
+        },
+        "network": { "mode": "blocked" } }"#;
+    const PROFILE: &str = r#"{ "name": "n", "description": "d", "extends": null,
+        "filesystem": { "read": ["/usr", "$WORKDIR/x"], "allow_file": ["/dev/null"], "unix_socket": [] },
+        "network": { "block": true, "allow_domain": [] }, "linux": { "af_unix_mediation": "pathname" } }"#;
+
+    fn all(facts: &Facts) -> Vec<(String, String)> {
+        let pairs = facts.0.iter().flat_map(|(k, v)| v.iter().map(|v| (k.clone(), v.clone())));
+        pairs.collect()
+    }
+
+    #[test]
+    fn both_views_and_the_text_come_together() {
+        let text = r#"{ "meta": { "name": "other" }, "filesystem": { "read": ["/usr", "$WORKDIR/x"] },
+            "environment": { "set_vars": { "A": "b" } } }"#;
+        let facts = Facts::of_policy(MANIFEST.as_bytes(), PROFILE.as_bytes(), text).unwrap();
+        let wanted = [
+            ("deny", "~/.ssh"),
+            ("environment.set_vars.A", "b"),
+            ("linux.af_unix_mediation", "pathname"),
+            (
+                "manifest.filesystem.grants",
+                r#"{"access":"execute","path":"/x","type":"directory"}"#,
+            ),
+            (
+                "manifest.filesystem.grants",
+                r#"{"access":"read","path":"/x","type":"directory","unless":"late"}"#,
+            ),
+            ("manifest.filesystem.new", "1"),
+            ("manifest.network.mode", "blocked"),
+            ("manifest.version", "0.1.0"),
+            ("reads", "$WORKDIR/x"),
+            ("reads", "/usr"),
+            ("reads", "the file /dev/null"),
+            ("writes", "the file /dev/null"),
+        ];
+        assert_eq!(all(&facts), wanted.map(|(k, v)| (k.to_owned(), v.to_owned())));
+    }
+
+    #[test]
+    fn a_text_with_comments_counts_as_a_whole_and_words_for_readers_do_not() {
+        let of = |text: &str| {
+            Facts::of_policy(MANIFEST.as_bytes(), PROFILE.as_bytes(), text).unwrap().hash()
+        };
+        assert_eq!(of("{}"), of(r#"{ "meta": { "name": "a", "description": "b" } }"#));
+        assert_ne!(of("{}"), of("{} // so"));
+        assert_ne!(of("{} // a"), of("{} // b"));
+    }
+
+    #[test]
+    fn what_is_not_of_the_form_is_refused() {
+        for (manifest, profile) in
+            [("", PROFILE), ("[]", PROFILE), ("{}", PROFILE), (MANIFEST, ""), (MANIFEST, "1")]
+        {
+            let made = Facts::of_policy(manifest.as_bytes(), profile.as_bytes(), "{}");
+            assert!(made.is_err(), "{manifest} {profile}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Pins: what an agent may do, and which programs do it, was recorded at its
+//! first launch and is compared at every later one.
+//!
+//! Policies come from their authors as text and from nono resolved ([`facts`]);
+//! only what is resolved counts. nono is asked, and a program is read, only when
+//! what it depends on is not in the state in which it was recorded.
+
+mod compare;
+mod facts;
+mod program;
+mod resolve;
+mod shipped;
+mod store;
+mod words;
+
+use facts::Facts;
+use serde_json::Value;
+
+use crate::agent::Agent;
+use crate::error::Error;
+use crate::files::sha256;
+use crate::launch::{Directories, Found, OnProgramChange, Plan, Programs, Tier};
+use compare::Change;
+pub(crate) use program::PinnedProgram;
+use store::PinnedPolicy;
+pub(crate) use store::{Pins, file};
+pub(crate) use words::{details, hashes};
+
+/// What an agent file grants by itself is compared like a layer's policy.
+const ADAPTER: &str = "agent";
+
+/// What is pinned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) agent: &'a Agent,
+    pub(crate) tier: Tier,
+    pub(crate) programs: &'a Programs,
+    /// The agent's own program.
+    pub(crate) program: &'a Found,
+}
+
+impl<'a> From<&'a Plan> for Subject<'a> {
+    fn from(plan: &'a Plan) -> Self {
+        Self {
+            agent: &plan.agent,
+            tier: plan.tier,
+            programs: &plan.programs,
+            program: &plan.program,
+        }
+    }
+}
+
+/// A policy that is not the recorded one.
+#[derive(Clone, Debug)]
+pub(crate) struct PolicyChange {
+    pub(crate) layer: &'static str,
+    pub(crate) was: String,
+    pub(crate) is: String,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// A program that is not the recorded one.
+#[derive(Clone, Debug)]
+pub(crate) struct ProgramChange {
+    pub(crate) name: &'static str,
+    pub(crate) was: PinnedProgram,
+    pub(crate) is: PinnedProgram,
+}
+
+/// The present state beside the recorded one.
+#[derive(Clone, Debug)]
+pub(crate) struct Comparison {
+    pub(crate) recorded: Option<Pins>,
+    pub(crate) present: Pins,
+    pub(crate) policies: Vec<PolicyChange>,
+    pub(crate) programs: Vec<ProgramChange>,
+}
+
+/// What a launch found.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// All as recorded.
+    Same,
+    /// The first launch: recorded now.
+    First(Value),
+    /// Recorded anew, and the person is told.
+    Changed { notices: Vec<String>, details: Value },
+}
+
+impl Comparison {
+    /// Compares `subject` with what is recorded of it, and changes nothing.
+    ///
+    /// # Errors
+    /// When a shipped file is not the pinned one, or something cannot be looked at.
+    pub(crate) fn make(
+        subject: Subject<'_>,
+        directories: &Directories,
+        recorded: Option<Pins>,
+    ) -> Result<Self, Error> {
+        shipped::check(subject.agent)?;
+        let mut present = Pins::new(subject.agent.called(), subject.tier);
+        let mut programs = Vec::new();
+        for (name, found) in named_programs(subject) {
+            let known = recorded.as_ref().and_then(|pins| pins.programs.get(name));
+            let now = program::look(name, found, known)?;
+            if let Some(was) = known.filter(|was| was.sha256 != now.sha256) {
+                programs.push(ProgramChange { name, was: was.clone(), is: now.clone() });
+            }
+            present.programs.insert(name.into(), now);
+        }
+        add_policies(&mut present, subject, directories, recorded.as_ref())?;
+        let policies = recorded.as_ref().map_or(Vec::new(), |was| differences(was, &present));
+        Ok(Self { recorded, present, policies, programs })
+    }
+
+    /// Whether the agent may do what it could not.
+    pub(crate) fn widens(&self) -> bool {
+        self.policies.iter().flat_map(|policy| &policy.changes).any(|change| change.widens)
+    }
+
+    /// Whether anything is told of it.
+    pub(crate) fn is_same(&self) -> bool {
+        self.policies.is_empty() && self.programs.is_empty()
+    }
+
+    /// Records the present state.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn record(&self, directories: &Directories) -> Result<(), Error> {
+        self.present.store(directories)
+    }
+}
+
+/// Before a launch: records the first state, goes on with the same, says what
+/// changed and refuses what widened.
+///
+/// # Errors
+/// [`Error::PinMismatch`], or whatever keeps the pins from being compared.
+pub(crate) fn at_launch(
+    subject: Subject<'_>,
+    directories: &Directories,
+    on_program_change: OnProgramChange,
+) -> Result<Outcome, Error> {
+    let (agent, tier) = (subject.agent.called(), subject.tier);
+    let recorded = Pins::load(directories, agent, tier)?;
+    let comparison = Comparison::make(subject, directories, recorded)?;
+    let refuses_program =
+        on_program_change == OnProgramChange::Refuse && !comparison.programs.is_empty();
+    if comparison.widens() || refuses_program {
+        return Err(Error::PinMismatch {
+            agent: agent.to_owned(),
+            tier,
+            what: words::list(&comparison),
+            accept: accept_command(agent, tier),
+        });
+    }
+    // Another state of the same file is not worth a word, but is remembered.
+    if comparison.recorded.as_ref() != Some(&comparison.present) {
+        comparison.record(directories)?;
+    }
+    Ok(match comparison.recorded {
+        None => Outcome::First(hashes(&comparison.present)),
+        Some(_) if comparison.is_same() => Outcome::Same,
+        Some(_) => Outcome::Changed {
+            notices: words::notices(agent, &comparison),
+            details: words::details(&comparison),
+        },
+    })
+}
+
+/// The command that records the present state.
+pub(crate) fn accept_command(agent: &str, tier: Tier) -> String {
+    let tier = if tier == Tier::default() { String::new() } else { format!(" --tier {tier}") };
+    format!("paddock pin --accept {agent}{tier}")
+}
+
+fn named_programs(subject: Subject<'_>) -> Vec<(&'static str, &Found)> {
+    let mut programs = vec![("nono", &subject.programs.nono), ("agent", subject.program)];
+    programs.extend(subject.programs.bwrap.as_ref().map(|bwrap| ("bwrap", bwrap)));
+    programs
+}
+
+/// Adds the policies as they are now: from what is recorded where neither their
+/// text nor nono changed, else from nono.
+fn add_policies(
+    present: &mut Pins,
+    subject: Subject<'_>,
+    directories: &Directories,
+    recorded: Option<&Pins>,
+) -> Result<(), Error> {
+    let profiles = &subject.agent.profiles;
+    let sha = |pins: &Pins| pins.programs.get("nono").map(|nono| nono.sha256.clone());
+    let same_nono = recorded.filter(|was| sha(was) == sha(present));
+    let mut unknown = Vec::new();
+    for (layer, text) in
+        [("pen", &profiles.pen), ("server", &profiles.server), ("client", &profiles.client)]
+    {
+        let hash = sha256(text.as_bytes());
+        let known = same_nono.and_then(|was| was.policies.get(layer));
+        match known.filter(|known| known.text == hash) {
+            Some(known) => {
+                present.policies.insert(layer.into(), known.clone());
+            }
+            None => unknown.push((layer, text.as_str())),
+        }
+    }
+    if !unknown.is_empty() {
+        let directory = directories.pins();
+        for (layer, facts) in resolve::resolve(&subject.programs.nono, &unknown, &directory)? {
+            let text = unknown.iter().find(|(name, _)| *name == layer).map_or("", |(_, text)| text);
+            present.policies.insert(layer.into(), pinned(text, facts));
+        }
+    }
+    let granted = pinned(&subject.agent.adapter, Facts::of_adapter(&subject.agent.file));
+    present.policies.insert(ADAPTER.into(), granted);
+    Ok(())
+}
+
+fn pinned(text: &str, facts: Facts) -> PinnedPolicy {
+    PinnedPolicy { text: sha256(text.as_bytes()), resolved: facts.hash(), facts }
+}
+
+fn differences(was: &Pins, is: &Pins) -> Vec<PolicyChange> {
+    let mut found = Vec::new();
+    for layer in ["pen", "server", "client", ADAPTER] {
+        let empty = PinnedPolicy {
+            text: String::new(),
+            resolved: "nothing".into(),
+            facts: Facts::default(),
+        };
+        let old = was.policies.get(layer).unwrap_or(&empty);
+        let new = is.policies.get(layer).unwrap_or(&empty);
+        if old.resolved == new.resolved {
+            continue;
+        }
+        let changes = compare::compare(&old.facts, &new.facts);
+        if !changes.is_empty() {
+            let (was, is) = (old.resolved.clone(), new.resolved.clone());
+            found.push(PolicyChange { layer, was, is, changes });
+        }
+    }
+    found
+}
