@@ -230,6 +230,8 @@ impl Setup {
             self.host.agent_home("codex", "server"),
             self.host.agent_home("codex", "client"),
             self.host.launches(),
+            // Paddock's own: what is recorded at the first launch.
+            self.host.launches().with_file_name("pins"),
             self.host.workspace().join("made-by-tool"),
             self.host.workspace().join("go"),
             home.join("control"),

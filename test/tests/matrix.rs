@@ -22,8 +22,9 @@ fn observed<'a>(report: &'a Value, operation: &str, place: &str) -> &'a str {
 fn assert_nothing_left(host: &Host) {
     host.assert_nothing_left();
     assert!(std::fs::read_dir(host.launches()).unwrap().next().is_none());
-    let temporary = std::fs::read_dir(host.home()).unwrap().flatten();
-    let decoys = temporary.filter(|e| e.file_name().to_string_lossy().contains("paddock-doctor"));
+    let places = [host.home(), host.runtime().join("paddock")];
+    let entries = places.iter().flat_map(|place| std::fs::read_dir(place).unwrap().flatten());
+    let decoys = entries.filter(|e| e.file_name().to_string_lossy().contains("paddock-doctor"));
     assert_eq!(decoys.count(), 0);
 }
 
@@ -46,6 +47,12 @@ fn every_escape_is_refused_beside_its_control() {
             controlled += usize::from(row["control"] == true);
         }
         assert!(controlled > 80, "{tier}: {controlled} of {}", rows(&report).len());
+        // Of all names that were asked of the proxy only the allowed one.
+        assert_eq!(report["matrix"]["lookedUp"], serde_json::json!(["own.test"]), "{tier}");
+        let disagreements = report["matrix"]["disagreements"].as_array().map(Vec::len);
+        assert_eq!(disagreements, Some(0), "{tier}: {:#}", report["matrix"]["disagreements"]);
+        let said = rows(&report).iter().filter(|row| row["nonoSays"].is_string()).count();
+        assert!(said > 20, "{tier}: nono was asked about {said}");
         // Something must work for the rest to mean anything.
         for (operation, place) in [
             ("make one in the workspace", "server"),

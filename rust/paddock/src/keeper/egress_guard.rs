@@ -1,13 +1,48 @@
 //! The guard in the keeper: accepts on the pen's own loopback, from outside.
 
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::io;
+use std::net::{IpAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use egress::{Guard, Policy, Record, Recorder, SystemResolver};
+use egress::{Guard, Policy, Record, Recorder, Resolver, SystemResolver};
 use tokio::sync::oneshot;
 
 use crate::state::Ledger;
+
+/// Who turns names into addresses.
+pub(super) enum Names {
+    OfTheHost,
+    Fixed(Arc<FixedNames>),
+}
+
+/// Names with known addresses, for the doctor: nothing is asked of the network, and
+/// every question is kept.
+pub(crate) struct FixedNames {
+    known: Vec<(String, IpAddr)>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl FixedNames {
+    pub(crate) fn new<const N: usize>(known: [(&str, IpAddr); N]) -> Self {
+        let known = known.map(|(name, address)| (name.to_owned(), address)).into();
+        Self { known, asked: Mutex::default() }
+    }
+
+    /// The names that were looked up, as often as they were.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Resolver for FixedNames {
+    async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        let known = self.known.iter().filter(|(known, _)| known == name);
+        let found: Vec<IpAddr> = known.map(|(_, address)| *address).collect();
+        if found.is_empty() { Err(io::ErrorKind::NotFound.into()) } else { Ok(found) }
+    }
+}
 
 /// The running guard; dropping it cuts every connection.
 pub(super) struct RunningGuard {
@@ -18,8 +53,9 @@ pub(super) struct RunningGuard {
 pub(super) fn start(
     listener: TcpListener,
     policy: Policy,
+    names: Names,
     ledger: Arc<Ledger>,
-) -> std::io::Result<RunningGuard> {
+) -> io::Result<RunningGuard> {
     listener.set_nonblocking(true)?;
     let (stop, stopped) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -29,10 +65,17 @@ pub(super) fn start(
                 ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
             }
         });
-        let guard = Arc::new(Guard::new(policy, SystemResolver::new(), recorder));
+        let stopped = async { drop(stopped.await) };
         runtime.block_on(async move {
-            if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
-                guard.run(listener, async { drop(stopped.await) }).await;
+            let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+            match names {
+                Names::OfTheHost => {
+                    let guard = Guard::new(policy, SystemResolver::new(), recorder);
+                    Arc::new(guard).run(listener, stopped).await;
+                }
+                Names::Fixed(names) => {
+                    Arc::new(Guard::new(policy, names, recorder)).run(listener, stopped).await;
+                }
             }
         });
         // A look-up that hangs must not keep the keeper.

@@ -42,6 +42,7 @@ use verifier::Report;
 use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 
 pub(crate) use control::{Request, ask_keeper};
+pub(crate) use egress_guard::FixedNames;
 pub(crate) use stage::remove_tree;
 pub(crate) use stop::{end_processes, members_left};
 pub(crate) use survey::{Surveyed, survey};

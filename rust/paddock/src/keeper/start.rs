@@ -121,7 +121,11 @@ impl Keeper<'_> {
         let listener = listener
             .map(TcpListener::from)
             .ok_or_else(|| self.layer_failed("pen", "the guard's socket did not arrive"))?;
-        egress_guard::start(listener, self.plan.policy.clone(), self.ledger.clone())
+        let names = match &self.survey {
+            Some(survey) => egress_guard::Names::Fixed(survey.names.clone()),
+            None => egress_guard::Names::OfTheHost,
+        };
+        egress_guard::start(listener, self.plan.policy.clone(), names, self.ledger.clone())
             .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))
     }
 

@@ -5,11 +5,13 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use confine::{Layer, Pid};
 use warden::{AttemptKind, Observation};
 
+use super::egress_guard::FixedNames;
 use super::{Keeper, canaries, gatehouse, spawn, stage, terminal};
 use crate::error::Error;
 use crate::launch::{Directories, Plan};
@@ -24,6 +26,8 @@ type Attempts = Box<dyn Fn(Layer, Option<Pid>) -> Vec<AttemptKind>>;
 pub(super) struct Survey {
     pub(super) attempts: Attempts,
     pub(super) observed: HashMap<Layer, Vec<Observation>>,
+    /// Instead of the host's resolver.
+    pub(super) names: Arc<FixedNames>,
 }
 
 /// What was observed in each place.
@@ -36,7 +40,8 @@ pub(crate) struct Surveyed {
 }
 
 /// Builds the layers of `plan`, has the attempts made in each place, and takes
-/// everything down again: every child of this process, too. `ready` is called when the launch's directories exist.
+/// everything down again: every child of this process, too. `ready` is called when
+/// the launch's directories exist.
 ///
 /// # Errors
 /// When a layer does not start or its self-test fails.
@@ -46,6 +51,7 @@ pub(crate) fn survey(
     outside: &[AttemptKind],
     veil: &[AttemptKind],
     attempts: Attempts,
+    names: Arc<FixedNames>,
     ready: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Surveyed, Error> {
     spawn::allow_many_descriptors();
@@ -67,7 +73,7 @@ pub(crate) fn survey(
     // Nothing of the agent runs, so nothing of it is recorded.
     let pinned = Outcome::Same;
     let mut keeper = Keeper::open(plan, &pinned, Notices::new(false), sender, events)?;
-    keeper.survey = Some(Survey { attempts, observed: HashMap::new() });
+    keeper.survey = Some(Survey { attempts, observed: HashMap::new(), names });
     let built = keeper.build();
     let survivors = keeper.stop();
     let layers = keeper.survey.take().map(|survey| survey.observed).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 use crate::AttemptKind;
 
@@ -20,7 +20,7 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         AttemptKind::FastOpen(port) => confine::sys::attempt_fast_open(*port),
         AttemptKind::OpenUdp => UdpSocket::bind("127.0.0.1:0").map(drop),
         AttemptKind::SendUdp(address) => send_udp(*address),
-        AttemptKind::RawSocket => open(AddressFamily::INET, SocketType::RAW),
+        AttemptKind::RawSocket => open_raw(),
         // Protocol 0 is NETLINK_ROUTE (`netlink(7)`).
         AttemptKind::Netlink => open(AddressFamily::NETLINK, SocketType::RAW),
         AttemptKind::Vsock => open(AddressFamily::VSOCK, SocketType::STREAM),
@@ -34,6 +34,11 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
 
 fn open(family: AddressFamily, kind: SocketType) -> io::Result<()> {
     Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None).map(drop)?)
+}
+
+fn open_raw() -> io::Result<()> {
+    let (family, kind) = (AddressFamily::INET, SocketType::RAW);
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, Some(ipproto::ICMP)).map(drop)?)
 }
 
 fn connect_notation(notation: &str) -> io::Result<()> {

@@ -13,7 +13,7 @@ use confine::Pid;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::Error;
-use crate::launch::{LaunchId, Paths};
+use crate::launch::{Directories, LaunchId, Paths, private_directory};
 
 /// Names of sockets that act for whoever connects, below a runtime directory.
 pub(super) const SERVICES: [&str; 15] = [
@@ -36,9 +36,14 @@ pub(super) const SERVICES: [&str; 15] = [
 
 /// The decoys, and where they are.
 pub(super) struct Ground {
+    /// In the runtime directory: nothing of it is granted to anybody.
     root: PathBuf,
     pub(super) workspace: PathBuf,
     pub(super) secret: PathBuf,
+    /// On the workspace's own file system, beside it.
+    pub(super) beside: PathBuf,
+    /// What both are in.
+    temporary: PathBuf,
     pub(super) services: Vec<PathBuf>,
     pub(super) abstract_name: Vec<u8>,
     pub(super) tcp: SocketAddr,
@@ -83,23 +88,34 @@ impl Ground {
     ///
     /// # Errors
     /// What cannot be made.
-    pub(super) fn prepare(warden: &Path) -> Result<Self, Error> {
-        let root = std::env::temp_dir();
+    pub(super) fn prepare(warden: &Path, directories: &Directories) -> Result<Self, Error> {
+        private_directory(&directories.runtime)?;
         let failed = |e: std::io::Error| Error::DirectoryUnusable {
-            path: root.clone(),
+            path: directories.runtime.clone(),
             reason: format!("the doctor's decoys cannot be made: {e}"),
         };
         let id = LaunchId::random().map_err(failed)?;
-        Self::make(&root.join(format!("paddock-doctor-{}", id.as_str())), warden).map_err(failed)
+        let name = format!("paddock-doctor-{}", id.as_str());
+        let temporary = std::env::temp_dir().join(&name);
+        let root = directories.runtime.join(&name);
+        let made = Self::make(&root, &temporary, warden);
+        if made.is_err() {
+            for directory in [&root, &temporary] {
+                let _ = std::fs::remove_dir_all(directory);
+            }
+        }
+        made.map_err(failed)
     }
 
-    fn make(root: &Path, warden: &Path) -> std::io::Result<Self> {
+    fn make(root: &Path, temporary: &Path, warden: &Path) -> std::io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().mode(0o700).create(root)?;
-        let (workspace, home) = (root.join("workspace"), root.join("home"));
-        for directory in [&workspace, &home] {
-            std::fs::create_dir(directory)?;
+        let home = root.join("home");
+        let (workspace, outside) = (temporary.join("workspace"), temporary.join("outside"));
+        for directory in [root, temporary, &home, &workspace, &outside] {
+            std::fs::DirBuilder::new().mode(0o700).create(directory)?;
         }
+        let beside = outside.join("secret");
+        std::fs::write(&beside, "a decoy\n")?;
         let secret = home.join("secret");
         std::fs::write(&secret, "a decoy\n")?;
         let mut held = Vec::new();
@@ -138,6 +154,8 @@ impl Ground {
             root: root.to_owned(),
             workspace,
             secret,
+            beside,
+            temporary: temporary.to_owned(),
             services,
             abstract_name,
             tcp: v4,
@@ -209,6 +227,8 @@ impl Drop for Ground {
         self.over.store(true, Ordering::Relaxed);
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.root);
+        for directory in [&self.root, &self.temporary] {
+            let _ = std::fs::remove_dir_all(directory);
+        }
     }
 }

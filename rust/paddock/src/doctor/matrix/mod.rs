@@ -1,11 +1,13 @@
 //! The matrix: the same operations in five places, each beside its control.
 
+mod explained;
 mod ground;
 mod rows;
 mod show;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use confine::{Layer, Pid};
 use rustix::io::Errno;
@@ -13,7 +15,7 @@ use serde_json::{Value, json};
 use warden::{AttemptKind, Observation};
 
 use crate::error::Error;
-use crate::keeper;
+use crate::keeper::{self, FixedNames};
 use crate::launch::{Config, Directories, Plan, Request, Tier, find_self, find_warden};
 use ground::Ground;
 use rows::{Expected, PLACES, Place, Row};
@@ -23,7 +25,7 @@ pub(crate) use show::show;
 /// The one name that the survey's guard lets through.
 const ALLOWED_NAME: &str = "allowed.test";
 /// A name on the allowlist that resolves to the host itself.
-const OWN_NAME: &str = "localhost.localdomain";
+const OWN_NAME: &str = "own.test";
 
 /// What happened in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub(crate) struct Line {
     pub(crate) name: String,
     /// By place; those that the tier does not have are left out.
     pub(crate) cells: Vec<(Place, Cell)>,
+    /// What nono says that the server may do, where it can be asked.
+    pub(crate) explained: Option<bool>,
 }
 
 impl Line {
@@ -77,12 +81,26 @@ impl Line {
 pub(crate) struct Matrix {
     pub(crate) tier: Tier,
     pub(crate) lines: Vec<Line>,
+    /// Names that the guard looked up, as often as it did.
+    pub(crate) looked_up: Vec<String>,
 }
 
 impl Matrix {
-    /// Nothing got through, in any row whose control worked.
+    /// Nothing got through, in any row whose control worked, and no name was looked
+    /// up that is not allowed.
     pub(crate) fn holds(&self) -> bool {
-        self.lines.iter().filter(|line| line.has_control()).all(|line| line.escapes().count() == 0)
+        let mut controlled = self.lines.iter().filter(|line| line.has_control());
+        controlled.all(|line| line.escapes().count() == 0)
+            && self.looked_up.iter().all(|name| name == OWN_NAME)
+    }
+
+    /// Rows in which nono's own word and the server's attempt differ.
+    pub(crate) fn disagreements(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| {
+            let server = line.cells.iter().find(|(place, _)| *place == Place::Server);
+            let works = server.map(|(_, cell)| cell.observed == Observation::Worked);
+            line.explained.is_some() && line.explained != works
+        })
     }
 
     pub(crate) fn to_json(&self) -> Value {
@@ -101,12 +119,15 @@ impl Matrix {
             json!({
                 "group": line.group, "operation": line.name, "control": line.has_control(),
                 "places": cells,
+                "nonoSays": line.explained.map(|is| if is { "allowed" } else { "denied" }),
                 "escapes": line.escapes().map(Place::name).collect::<Vec<_>>(),
             })
         };
         json!({
             "tier": self.tier.name(), "holds": self.holds(),
             "rows": self.lines.iter().map(line).collect::<Vec<_>>(),
+            "lookedUp": self.looked_up,
+            "disagreements": self.disagreements().map(|line| &line.name).collect::<Vec<_>>(),
         })
     }
 }
@@ -205,7 +226,7 @@ pub(crate) fn survey(
     let mut config = Config::load(&directories.config_file())?;
     keeper::refuse_other_children()?;
     let warden = find_warden(&find_self()?)?;
-    let mut ground = Ground::prepare(&warden.path)?;
+    let mut ground = Ground::prepare(&warden.path, directories)?;
     let port = ground.tcp.port();
     config.egress.hosts = vec![format!("{ALLOWED_NAME}:{port}"), format!("{OWN_NAME}:{port}")];
     config.egress.exceptions =
@@ -237,16 +258,27 @@ pub(crate) fn survey(
         let (place, target) = (place.unwrap_or(Place::Pen), target.unwrap_or(host_process));
         of_layers.iter().map(|row| row.attempt(place, target)).collect()
     });
+    let names = Arc::new(FixedNames::new([(OWN_NAME, ground.tcp.ip())]));
+    let mut said = Vec::new();
     let ready = || {
         ground.complete(&paths).map_err(|e| Error::DirectoryUnusable {
             path: paths.inside.clone(),
             reason: format!("the doctor's decoys cannot be made: {e}"),
-        })
+        })?;
+        let in_server = rows.iter().map(|row| row.attempt(Place::Server, first));
+        said = in_server.map(|kind| explained::why(&plan, &kind)).collect();
+        Ok(())
     };
-    let surveyed = keeper::survey(&plan, directories, &outside, &veil, attempts, ready);
+    let surveyed =
+        keeper::survey(&plan, directories, &outside, &veil, attempts, names.clone(), ready);
     // The launch is the doctor's own: nothing of it is kept.
     let _ = keeper::remove_tree(&paths.state);
-    Ok(judge(tier, &rows, &surveyed?))
+    let mut matrix = judge(tier, &rows, &surveyed?);
+    for (line, said) in matrix.lines.iter_mut().zip(said) {
+        line.explained = said;
+    }
+    matrix.looked_up = names.asked();
+    Ok(matrix)
 }
 
 fn judge(tier: Tier, rows: &[Row], surveyed: &keeper::Surveyed) -> Matrix {
@@ -271,8 +303,9 @@ fn judge(tier: Tier, rows: &[Row], surveyed: &keeper::Surveyed) -> Matrix {
                 Some((place, cell))
             })
             .collect(),
+        explained: None,
     });
-    Matrix { tier, lines: lines.collect() }
+    Matrix { tier, lines: lines.collect(), looked_up: Vec::new() }
 }
 
 #[cfg(test)]
@@ -288,11 +321,12 @@ mod tests {
                 (Place::Outside, cell(Expected::Works, outside)),
                 (Place::Server, cell(server.0, server.1)),
             ],
+            explained: Some(true),
         }
     }
 
     fn holds(line: Line) -> bool {
-        Matrix { tier: Tier::Sealed, lines: vec![line] }.holds()
+        Matrix { tier: Tier::Sealed, lines: vec![line], looked_up: Vec::new() }.holds()
     }
 
     #[test]
@@ -312,6 +346,20 @@ mod tests {
         }
         assert_eq!(line(worked, (Works, failed)).refusals().count(), 1);
         assert!(!line(failed, (Refused, failed)).has_control());
+    }
+
+    #[test]
+    fn a_name_that_is_not_allowed_must_not_be_looked_up_and_nonos_word_is_compared() {
+        let (worked, failed) = (Observation::Worked, Observation::Failed(13));
+        let lines = vec![
+            line(worked, (Expected::Refused, failed)),
+            line(worked, (Expected::Works, worked)),
+        ];
+        let mut matrix = Matrix { tier: Tier::Sealed, lines, looked_up: vec![OWN_NAME.into()] };
+        assert!(matrix.holds());
+        assert_eq!(matrix.disagreements().count(), 1, "nono says that both are allowed");
+        matrix.looked_up.push("elsewhere.test".into());
+        assert!(!matrix.holds());
     }
 
     #[test]

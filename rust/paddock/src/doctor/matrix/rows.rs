@@ -257,8 +257,16 @@ fn files(rows: &mut Rows, ground: &Ground, tier: Tier, home: &Path) {
     }
     rows.add("through a mere place (O_PATH)", HOST, ReadThroughPlace(secret.clone()));
     rows.add("through /proc/self/root", HOST, ReadThroughRoot(secret.clone()));
-    rows.add("a second name for it", HOST, HardLink(secret.clone(), workspace.join("link")));
-    rows.add("move it", HOST, Rename(secret.clone(), workspace.join("moved")));
+    rows.add(
+        "a second name for one beside it",
+        HOST,
+        HardLink(ground.beside.clone(), workspace.join("link")),
+    );
+    rows.add(
+        "move one from beside it",
+        HOST,
+        Rename(ground.beside.clone(), workspace.join("moved")),
+    );
     // Landlock does not see these; the veil's mounts refuse them.
     let unseen = if tier.has_veil() { HOST } else { SHOWN };
     rows.add("change its mode", unseen, ChangeMode(secret.clone()));

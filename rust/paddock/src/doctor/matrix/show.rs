@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::output::print;
 
 /// Wide enough for the longest name of an error.
-const COLUMN: usize = 15;
+const COLUMN: usize = 16;
 
 /// Prints it, and last what got through.
 pub(crate) fn show(matrix: &Matrix) -> Result<(), Error> {
@@ -20,6 +20,17 @@ pub(crate) fn show(matrix: &Matrix) -> Result<(), Error> {
         print(row(line))?;
     }
     print(format_args!("\n{}", conclusion(matrix)))?;
+    print(format_args!(
+        "names looked up for all that was asked of the proxy: {}",
+        if matrix.looked_up.is_empty() { "none".into() } else { matrix.looked_up.join(", ") }
+    ))?;
+    for line in matrix.disagreements() {
+        let said = if line.explained == Some(true) { "allowed" } else { "denied" };
+        print(format_args!(
+            "nono why says that the server's \"{}\" ({}) is {said}, and it is not so",
+            line.name, line.group
+        ))?;
+    }
     for line in matrix.lines.iter().filter(|line| line.has_control()) {
         for place in line.escapes() {
             print(format_args!(
