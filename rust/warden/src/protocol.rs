@@ -160,6 +160,7 @@ pub enum AttemptKind {
     ReadThroughRoot(PathBuf),
     OpenDevice(PathBuf),
     Mount(PathBuf),
+    PivotRoot(PathBuf),
     ChangeRoot,
     /// A file in memory; harmless, and a control.
     MemoryFile,

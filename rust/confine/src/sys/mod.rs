@@ -14,8 +14,8 @@ pub use attempt::{
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 pub use survey::{
     attempt_32_bit_socket, attempt_change_root, attempt_console_paste, attempt_mount,
-    attempt_push_input, attempt_race_to_connect, attempt_sendmmsg, attempt_user_namespace,
-    attempt_x32_socket,
+    attempt_pivot_root, attempt_push_input, attempt_race_to_connect, attempt_sendmmsg,
+    attempt_user_namespace, attempt_x32_socket,
 };
 
 use std::io;

@@ -2,7 +2,7 @@
 //! offer safely. Each returns what the kernel said, and leaves nothing behind.
 
 use std::cell::UnsafeCell;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -81,16 +81,35 @@ pub fn attempt_user_namespace() -> io::Result<()> {
 /// What the kernel or a filter answers.
 pub fn attempt_mount(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
+    in_child(|| mount_on_itself(&path))
+}
+
+/// As above, and makes that the root of the mount namespace (`pivot_root(2)`).
+///
+/// # Errors
+/// What the kernel or a filter answers.
+pub fn attempt_pivot_root(path: &Path) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
     in_child(|| {
-        unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)?;
-        let null = std::ptr::null();
-        // SAFETY: `path` is a live, terminated string; the other pointers may be
-        // null for a bind mount (mount(2)).
-        check(libc::c_long::from(unsafe {
-            libc::mount(path.as_ptr(), path.as_ptr(), null, libc::MS_BIND, null.cast())
-        }))
-        .map(drop)
+        mount_on_itself(&path)?;
+        let here = c".";
+        // SAFETY: all are live, terminated strings.
+        check(libc::c_long::from(unsafe { libc::chdir(path.as_ptr()) }))?;
+        // SAFETY: as above.
+        check(unsafe { libc::syscall(libc::SYS_pivot_root, here.as_ptr(), here.as_ptr()) })
+            .map(drop)
     })
+}
+
+fn mount_on_itself(path: &CStr) -> io::Result<()> {
+    unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)?;
+    let null = std::ptr::null();
+    // SAFETY: `path` is a terminated string; the other pointers may be null for a
+    // bind mount (mount(2)).
+    check(libc::c_long::from(unsafe {
+        libc::mount(path.as_ptr(), path.as_ptr(), null, libc::MS_BIND, null.cast())
+    }))
+    .map(drop)
 }
 
 /// Makes another directory the root, in a user namespace of a child's own.

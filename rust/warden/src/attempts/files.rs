@@ -41,6 +41,7 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         }
         AttemptKind::OpenDevice(path) => open_device(path),
         AttemptKind::Mount(path) => confine::sys::attempt_mount(path),
+        AttemptKind::PivotRoot(path) => confine::sys::attempt_pivot_root(path),
         AttemptKind::ChangeRoot => confine::sys::attempt_change_root(Path::new("/")),
         AttemptKind::MemoryFile => {
             rustix::fs::memfd_create("paddock", MemfdFlags::CLOEXEC).map(drop).map_err(Into::into)

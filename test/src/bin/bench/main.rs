@@ -2,6 +2,7 @@
 //! real nono and real namespaces: `scripts/bench.sh` builds and runs it. What is
 //! measured and how is in `docs/reference/figures.md`.
 
+mod doctor;
 mod ends;
 mod passes;
 mod programs;
@@ -16,12 +17,13 @@ use table::Row;
 type Part = fn() -> anyhow::Result<Vec<Row>>;
 
 /// What is measured, by the names that can be given as arguments.
-const PARTS: [(&str, Part); 5] = [
+const PARTS: [(&str, Part); 6] = [
     ("start", start::measure),
     ("passes", passes::measure),
     ("escape", ends::measure_escape),
     ("stop", ends::measure_stop),
     ("typing", typing::measure),
+    ("doctor", doctor::measure),
 ];
 
 fn main() -> anyhow::Result<ExitCode> {

@@ -13,7 +13,7 @@ use confine::Pid;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::Error;
-use crate::launch::{Directories, LaunchId, Paths, private_directory};
+use crate::launch::{Directories, LaunchId, Paths, Plan, private_directory};
 
 /// Names of sockets that act for whoever connects, below a runtime directory.
 pub(super) const SERVICES: [&str; 15] = [
@@ -174,7 +174,13 @@ impl Ground {
     ///
     /// # Errors
     /// What cannot be made.
-    pub(super) fn complete(&mut self, paths: &Paths) -> std::io::Result<()> {
+    pub(super) fn complete(&mut self, plan: &Plan) -> std::io::Result<()> {
+        let paths = &plan.paths;
+        if let Some(address) = self.tcp_elsewhere {
+            // Taken by another: then that row has no control.
+            let granted = TcpListener::bind((address.ip(), plan.ports.proxy));
+            self.held.extend(granted.map(OwnedFd::from));
+        }
         listen_at(&in_pen(paths), &mut self.held)?;
         let foreign = UnixListener::bind(foreign(paths))?;
         foreign.set_nonblocking(true)?;

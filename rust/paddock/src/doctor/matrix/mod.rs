@@ -243,7 +243,7 @@ pub(crate) fn survey(
             .map_err(|e| Error::AgentFile { path: path.to_owned(), reason: e.to_string() })?;
     }
     let paths = plan.paths.clone();
-    let rows = std::rc::Rc::new(rows::rows(&ground, &paths, tier, &directories.home));
+    let rows = std::rc::Rc::new(rows::rows(&ground, &plan, &directories.home));
 
     let in_place = |place: Place, process: Pid| -> Vec<AttemptKind> {
         rows.iter().map(|row| row.attempt(place, process)).collect()
@@ -261,7 +261,7 @@ pub(crate) fn survey(
     let names = Arc::new(FixedNames::new([(OWN_NAME, ground.tcp.ip())]));
     let mut said = Vec::new();
     let ready = || {
-        ground.complete(&paths).map_err(|e| Error::DirectoryUnusable {
+        ground.complete(&plan).map_err(|e| Error::DirectoryUnusable {
             path: paths.inside.clone(),
             reason: format!("the doctor's decoys cannot be made: {e}"),
         })?;

@@ -1,12 +1,13 @@
 //! The operations, and what each place has to do with them.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use confine::Pid;
 use warden::AttemptKind;
 
 use super::ground::{Ground, SERVICES, awaited, foreign, in_pen};
-use crate::launch::{Paths, Tier};
+use crate::launch::{Paths, Plan, Tier};
 
 /// Where an operation is tried, from the outside in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,11 +94,12 @@ impl Rows {
 }
 
 /// All of them.
-pub(crate) fn rows(ground: &Ground, paths: &Paths, tier: Tier, home: &Path) -> Vec<Row> {
+pub(crate) fn rows(ground: &Ground, plan: &Plan, home: &Path) -> Vec<Row> {
+    let (paths, tier) = (&plan.paths, plan.tier);
     let mut rows = Rows { rows: Vec::new(), group: "" };
     link_folder(&mut rows, paths);
     unix_sockets(&mut rows, ground, paths, tier);
-    network(&mut rows, ground, tier);
+    network(&mut rows, ground, plan, tier);
     files(&mut rows, ground, tier, home);
     processes(&mut rows, ground, tier);
     terminal(&mut rows, ground, tier);
@@ -175,7 +177,7 @@ fn real_services() -> Vec<(String, PathBuf)> {
     found
 }
 
-fn network(rows: &mut Rows, ground: &Ground, tier: Tier) {
+fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     use AttemptKind::{
         ConnectNotation, ConnectTcp, FastOpen, IoUring, Netlink, OpenUdp, RawSocket, SendUdp,
         SocketBy32BitCall, SocketByX32Call, Vsock,
@@ -194,6 +196,10 @@ fn network(rows: &mut Rows, ground: &Ground, tier: Tier) {
     }
     if let Some(address) = ground.tcp_elsewhere {
         rows.add("a port on another interface", host, ConnectTcp(address));
+        // Landlock knows ports and no addresses.
+        let granted = SocketAddr::new(address.ip(), plan.ports.proxy);
+        let expected = if tier.isolates_network() { host } else { SHOWN };
+        rows.add("a granted port on another interface", expected, ConnectTcp(granted));
     }
     rows.add("the same by sending (MSG_FASTOPEN)", INNER, FastOpen(port));
     rows.add("make a UDP socket", INNER, OpenUdp);
@@ -239,8 +245,8 @@ fn proxy(rows: &mut Rows, ground: &Ground, _tier: Tier) {
 fn files(rows: &mut Rows, ground: &Ground, tier: Tier, home: &Path) {
     use AttemptKind::{
         ChangeMode, ChangeOwner, ChangeRoot, ChangeTimes, CreateFile, HardLink, ListDirectory,
-        MemoryFile, Mount, OpenDevice, ReadFile, ReadThroughPlace, ReadThroughRoot, Rename,
-        SetAttribute, WriteFile,
+        MemoryFile, Mount, OpenDevice, PivotRoot, ReadFile, ReadThroughPlace, ReadThroughRoot,
+        Rename, SetAttribute, WriteFile,
     };
     rows.group = "files";
     let (secret, workspace) = (&ground.secret, &ground.workspace);
@@ -279,6 +285,7 @@ fn files(rows: &mut Rows, ground: &Ground, tier: Tier, home: &Path) {
         }
     }
     rows.add("mount, in own namespaces", INNER, Mount(workspace.clone()));
+    rows.add("pivot the root, in own namespaces", INNER, PivotRoot(workspace.clone()));
     rows.add("another root, in an own namespace", SHOWN, ChangeRoot);
     rows.add(
         "set the host's core pattern",
