@@ -157,9 +157,14 @@ fn a_policy_that_allows_more_is_refused_until_it_is_accepted() {
             assert!(text.contains(hash.as_str().unwrap()), "{hash}: {text}");
         }
         assert!(host.run(&["pin", "own"]).stdout.contains(&format!("     + {told}\n")));
+        let doctor = host.run(&["doctor", "--quick"]);
+        let line = "pins of own (sealed)              refused       not as recorded; a launch does not start\n";
+        assert!(doctor.stdout.contains(line), "{}", doctor.stdout);
+        assert_eq!(doctor.code(), Some(1));
 
         assert_eq!(pin(&host, &["--accept"]).0, Some(0));
         assert_eq!(pin(&host, &[]).1["state"], "same");
+        assert_eq!(host.run(&["doctor", "--quick"]).code(), Some(0), "control: as recorded");
         if told.starts_with("now also reads /") {
             assert_quiet(&launch(&host));
         }

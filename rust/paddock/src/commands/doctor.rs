@@ -6,21 +6,24 @@ use serde_json::json;
 
 use crate::cli::Doctor;
 use crate::doctor::matrix::{self, Matrix};
-use crate::doctor::{HostReport, Subject, examine, reaches, show};
+use crate::doctor::{Pinned, Subject, examine, examine_pins, reaches, show, show_pins};
 use crate::error::{Error, status};
 use crate::launch::{Config, Directories, Tier};
 use crate::output::print;
 
 /// Finds out what this host can do, and tries every escape beside its control. 0
-/// when the tier can be reached and nothing got through, 1 when not.
+/// when the tier can be reached, policies are as recorded and nothing got through, 1
+/// when not.
 pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let config = Config::load(&directories.config_file())?;
     let wanted = options.tier.or(config.tier).unwrap_or_default();
     let host = examine(&Subject::here(&config, &directories));
     let is_reached = reaches(host.tier, wanted);
+    let pins = examine_pins(wanted, &config, &directories);
     if !options.json {
         show(&host, wanted)?;
+        show_pins(&pins)?;
     }
     // What cannot be built cannot be tried.
     let matrix = if options.quick || !is_reached {
@@ -28,13 +31,22 @@ pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
     } else {
         Some(survey(wanted, options, &directories)?)
     };
-    let holds = matrix.as_ref().is_none_or(Matrix::holds);
+    // Without the programs there is nothing to compare, and that is told already.
+    let is_pinned = !is_reached || pins.iter().all(Pinned::holds);
+    let holds = is_reached && is_pinned && matrix.as_ref().is_none_or(Matrix::holds);
     if options.json {
-        print(report(&host, wanted, matrix.as_ref()))?;
+        print(json!({
+            "schema": 1,
+            "ok": holds,
+            "wanted": wanted,
+            "host": host,
+            "pins": pins,
+            "matrix": matrix.as_ref().map(Matrix::to_json),
+        }))?;
     } else if let Some(matrix) = &matrix {
         matrix::show(matrix)?;
     }
-    Ok(if is_reached && holds { 0 } else { status::DOCTOR_FOUND })
+    Ok(if holds { 0 } else { status::DOCTOR_FOUND })
 }
 
 fn survey(wanted: Tier, options: &Doctor, directories: &Directories) -> Result<Matrix, Error> {
@@ -49,15 +61,4 @@ fn survey(wanted: Tier, options: &Doctor, directories: &Directories) -> Result<M
     let matrix = matrix::survey(wanted, options.profile.as_deref(), directories);
     tell("");
     matrix
-}
-
-fn report(host: &HostReport, wanted: Tier, matrix: Option<&Matrix>) -> serde_json::Value {
-    let is_reached = reaches(host.tier, wanted);
-    json!({
-        "schema": 1,
-        "ok": is_reached && matrix.is_none_or(Matrix::holds),
-        "wanted": wanted,
-        "host": host,
-        "matrix": matrix.map(Matrix::to_json),
-    })
 }

@@ -2,12 +2,11 @@
 
 use serde_json::json;
 
-use crate::agent;
 use crate::cli::Pin;
 use crate::error::{Error, status};
-use crate::launch::{Config, Directories, OnProgramChange, Programs, agent_program};
+use crate::launch::{Config, Directories};
 use crate::output::{print, shown};
-use crate::pins::{self, Comparison, Pins, Subject};
+use crate::pins::{self, Comparison, PinState};
 
 /// Shows what is recorded of an agent and what differs, or records what is.
 pub(crate) fn pin(options: &Pin) -> Result<u8, Error> {
@@ -18,29 +17,16 @@ pub(crate) fn pin(options: &Pin) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let config = Config::load(&directories.config_file())?;
     let name = options.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
-    let agent = agent::load(name, &directories.agents())?;
     let tier = options.tier.or(config.tier).unwrap_or_default();
-    let programs = Programs::find(&config, &directories, tier.has_veil())?;
-    let program = agent_program(&agent, &programs.paddock, config.agents.get(name))?;
-    let subject = Subject { agent: &agent, tier, programs: &programs, program: &program };
-    let recorded = match Pins::load(&directories, name, tier) {
-        // It is replaced; one of another version is not ours to replace.
-        Err(Error::PinFile { .. }) if options.accept => None,
-        loaded => loaded?,
-    };
-    let comparison = Comparison::make(subject, &directories, recorded)?;
-    let is_refused = comparison.widens()
-        || config.pins.on_program_change == OnProgramChange::Refuse
-            && !comparison.programs.is_empty();
+    let comparison = Comparison::of_named(name, tier, &config, &directories, options.accept)?;
     if options.accept {
         comparison.record(&directories)?;
     }
-    let (state, exit) = match &comparison.recorded {
+    let found = comparison.state(config.pins.on_program_change);
+    let (state, exit) = match found {
         _ if options.accept => ("accepted", 0),
-        None => ("not-recorded", 0),
-        Some(_) if is_refused => ("refused", status::FAILED),
-        Some(_) if comparison.is_same() => ("same", 0),
-        Some(_) => ("changed", 0),
+        PinState::Refused => (found.name(), status::FAILED),
+        _ => (found.name(), 0),
     };
     let path = pins::file(&directories, name, tier);
     if options.json {

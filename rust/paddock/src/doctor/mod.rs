@@ -13,6 +13,7 @@ mod kernel;
 mod landlock;
 pub(crate) mod matrix;
 mod namespaces;
+mod pinned;
 mod places;
 mod probe;
 mod programs;
@@ -24,6 +25,7 @@ pub(crate) use feature::{Feature, HostReport, State};
 #[cfg(test)]
 pub(crate) use host::feature_names;
 pub(crate) use host::{Subject, examine};
+pub(crate) use pinned::{Pinned, examine_pins, show_pins};
 pub(crate) use probe::{Probe, run as run_probe};
 pub(crate) use show::show;
 #[cfg(test)]

@@ -16,10 +16,12 @@ mod words;
 use facts::Facts;
 use serde_json::Value;
 
-use crate::agent::Agent;
+use crate::agent::{self, Agent};
 use crate::error::Error;
 use crate::files::sha256;
-use crate::launch::{Directories, Found, OnProgramChange, Plan, Programs, Tier};
+use crate::launch::{
+    Config, Directories, Found, OnProgramChange, Plan, Programs, Tier, agent_program,
+};
 use compare::Change;
 pub(crate) use program::PinnedProgram;
 use store::PinnedPolicy;
@@ -76,6 +78,28 @@ pub(crate) struct Comparison {
     pub(crate) programs: Vec<ProgramChange>,
 }
 
+/// How the present state stands to the recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PinState {
+    NotRecorded,
+    Same,
+    /// A launch says so and goes on.
+    Changed,
+    /// A launch does not start.
+    Refused,
+}
+
+impl PinState {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::NotRecorded => "not-recorded",
+            Self::Same => "same",
+            Self::Changed => "changed",
+            Self::Refused => "refused",
+        }
+    }
+}
+
 /// What a launch found.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
@@ -113,6 +137,42 @@ impl Comparison {
         Ok(Self { recorded, present, policies, programs })
     }
 
+    /// Compares what the agent `name` would run here in `tier` with what is
+    /// recorded; with `anew` a record that cannot be used counts as none.
+    ///
+    /// # Errors
+    /// As [`Comparison::make`], and when agent or programs are not to be had.
+    pub(crate) fn of_named(
+        name: &str,
+        tier: Tier,
+        config: &Config,
+        directories: &Directories,
+        anew: bool,
+    ) -> Result<Self, Error> {
+        let agent = agent::load(name, &directories.agents())?;
+        let programs = Programs::find(config, directories, tier.has_veil())?;
+        let program = agent_program(&agent, &programs.paddock, config.agents.get(name))?;
+        let subject = Subject { agent: &agent, tier, programs: &programs, program: &program };
+        let recorded = match Pins::load(directories, name, tier) {
+            // One of another version is not ours to replace.
+            Err(Error::PinFile { .. }) if anew => None,
+            loaded => loaded?,
+        };
+        Self::make(subject, directories, recorded)
+    }
+
+    /// What a launch would do about it.
+    pub(crate) fn state(&self, on_program_change: OnProgramChange) -> PinState {
+        let refuses_program =
+            on_program_change == OnProgramChange::Refuse && !self.programs.is_empty();
+        match &self.recorded {
+            None => PinState::NotRecorded,
+            Some(_) if self.widens() || refuses_program => PinState::Refused,
+            Some(_) if self.is_same() => PinState::Same,
+            Some(_) => PinState::Changed,
+        }
+    }
+
     /// Whether the agent may do what it could not.
     pub(crate) fn widens(&self) -> bool {
         self.policies.iter().flat_map(|policy| &policy.changes).any(|change| change.widens)
@@ -145,9 +205,7 @@ pub(crate) fn at_launch(
     let (agent, tier) = (subject.agent.called(), subject.tier);
     let recorded = Pins::load(directories, agent, tier)?;
     let comparison = Comparison::make(subject, directories, recorded)?;
-    let refuses_program =
-        on_program_change == OnProgramChange::Refuse && !comparison.programs.is_empty();
-    if comparison.widens() || refuses_program {
+    if comparison.state(on_program_change) == PinState::Refused {
         return Err(Error::PinMismatch {
             agent: agent.to_owned(),
             tier,
@@ -167,6 +225,25 @@ pub(crate) fn at_launch(
             details: words::details(&comparison),
         },
     })
+}
+
+/// Agents and tiers of which something is recorded, and `first` before them.
+pub(crate) fn recorded_names(
+    first: (&str, Tier),
+    directories: &Directories,
+) -> Vec<(String, Tier)> {
+    let mut found = vec![(first.0.to_owned(), first.1)];
+    let mut names = agent::known_agents(&directories.agents());
+    names.sort();
+    for name in names {
+        for tier in [Tier::Sealed, Tier::Isolated, Tier::Ported] {
+            let is_recorded = std::fs::symlink_metadata(file(directories, &name, tier)).is_ok();
+            if is_recorded && (name.as_str(), tier) != first {
+                found.push((name.clone(), tier));
+            }
+        }
+    }
+    found
 }
 
 /// The command that records the present state.
