@@ -44,9 +44,9 @@ fn every_escape_is_refused_beside_its_control() {
             let wanted = if tier == "sealed" { 5 } else { 4 };
             assert_eq!(places.len(), wanted, "{tier}: {row:#}");
             assert_eq!(row["escapes"].as_array().map(Vec::len), Some(0), "{tier}: {row:#}");
-            controlled += usize::from(row["control"] == true);
+            controlled += usize::from(row["control"] == true && row["judged"] == true);
         }
-        assert!(controlled > 80, "{tier}: {controlled} of {}", rows(&report).len());
+        assert!(controlled > 70, "{tier}: {controlled} of {}", rows(&report).len());
         // Of all names that were asked of the proxy only the allowed one.
         assert_eq!(report["matrix"]["lookedUp"], serde_json::json!(["own.test"]), "{tier}");
         let disagreements = report["matrix"]["disagreements"].as_array().map(Vec::len);
@@ -100,9 +100,14 @@ fn a_profile_that_fails_its_self_test_is_refused_before() {
     let host = Host::new();
     let shipped = include_str!("../../profiles/standin/server.json");
     let profile = host.write("mine.json", &shipped.replace("\"pathname\"", "\"off\""));
-    let run = host.run(&["doctor", "--profile", profile.to_str().unwrap()]);
-    assert_eq!(run.code(), Some(126), "{}", run.stderr);
-    assert!(run.stderr.contains("the self-test of the server layer failed"), "{}", run.stderr);
+    let profile = profile.to_str().unwrap();
+    let run = host.run(&["doctor", "--profile", profile]);
+    assert_eq!(run.code(), Some(1), "{}", run.stderr);
+    assert!(run.stdout.contains("\nthe self-test of the server layer failed"), "{}", run.stdout);
+    let json = host.run(&["doctor", "--json", "--profile", profile]);
+    let report: Value = serde_json::from_str(&json.stdout).expect(&json.stderr);
+    assert_eq!((&report["ok"], &report["matrix"]), (&false.into(), &Value::Null));
+    assert!(report["failure"].as_str().unwrap().contains("\"connect to a stream socket\""));
     let missing = host.run(&["doctor", "--profile", "/nonexistent.json"]);
     assert_eq!(missing.code(), Some(125), "{}", missing.stderr);
     assert!(missing.stderr.contains("the agent file /nonexistent.json is not usable"));

@@ -178,6 +178,8 @@ fn a_host_or_a_variable_more_in_the_agent_file_is_refused() {
     for (from, to, told) in [
         ("\"a.test\"", "\"a.test\", \"b.test\"", "now also reaches the host b.test"),
         ("[server]\n", "[server]\npass = [\"KEY\"]\n", "now also gets the caller's variable KEY"),
+        ("\"serve\"", "\"serve\", \"--more\"", "agent.server.argv"),
+        ("[server]\n", "[server]\nset = { PATH = \"/x\" }\n", "agent.server.set"),
     ] {
         host.add_agent("own", &AGENT.replace(from, to));
         let run = launch(&host);
@@ -187,6 +189,22 @@ fn a_host_or_a_variable_more_in_the_agent_file_is_refused() {
     let run = launch(&host);
     assert_eq!(run.stdout, "ran\n", "{}", run.stderr);
     assert!(run.stderr.contains("no longer reaches the host a.test"), "{}", run.stderr);
+}
+
+/// The same program by another path, in a package of which all is read.
+#[test]
+fn a_program_that_brings_a_package_with_it_is_refused() {
+    let host = host();
+    assert_quiet(&launch(&host));
+    let package = host.home().join("node_modules/mine");
+    std::fs::create_dir_all(package.join("bin")).unwrap();
+    let program = package.join("bin/own");
+    std::fs::copy(paddock(), &program).unwrap();
+    let names = format!("names = [{program:?}]");
+    host.add_agent("own", &AGENT.replace("names = [\"{paddock}\"]", &names));
+    let run = launch(&host);
+    let told = format!("\n    now also reads {}\n", package.display());
+    assert!(assert_refused(&host, &run).contains(&told), "{}", run.stderr);
 }
 
 #[test]

@@ -26,14 +26,17 @@ pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
         show_pins(&pins)?;
     }
     // What cannot be built cannot be tried.
-    let matrix = if options.quick || !is_reached {
-        None
-    } else {
-        Some(survey(wanted, options, &directories)?)
+    let surveyed = (!options.quick && is_reached).then(|| survey(wanted, options, &directories));
+    let (matrix, failure) = match surveyed.transpose() {
+        Ok(matrix) => (matrix, None),
+        // What the matrix would show first: a layer lets something through.
+        Err(error @ Error::SelfTest { .. }) => (None, Some(error.to_string())),
+        Err(error) => return Err(error),
     };
     // Without the programs there is nothing to compare, and that is told already.
     let is_pinned = !is_reached || pins.iter().all(Pinned::holds);
-    let holds = is_reached && is_pinned && matrix.as_ref().is_none_or(Matrix::holds);
+    let holds =
+        is_reached && is_pinned && failure.is_none() && matrix.as_ref().is_none_or(Matrix::holds);
     if options.json {
         print(json!({
             "schema": 1,
@@ -42,9 +45,12 @@ pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
             "host": host,
             "pins": pins,
             "matrix": matrix.as_ref().map(Matrix::to_json),
+            "failure": failure,
         }))?;
     } else if let Some(matrix) = &matrix {
         matrix::show(matrix)?;
+    } else if let Some(failure) = &failure {
+        print(format_args!("{failure}\n  a launch of that would not start its agent"))?;
     }
     Ok(if holds { 0 } else { status::DOCTOR_FOUND })
 }

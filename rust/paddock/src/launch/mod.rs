@@ -24,6 +24,7 @@ pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{
     AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
+    program_tree,
 };
 pub(crate) use programs::{
     Found, NONO_KNOWN, Programs, find_bwrap, find_nono, find_self, find_tool, find_warden,

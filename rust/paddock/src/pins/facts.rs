@@ -7,11 +7,14 @@
 //! the text itself. Names are the sources' own, joined by dots.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::agent::{Agent, Half};
 use crate::files::sha256;
+use crate::launch::program_tree;
 
 /// Each kind of fact with its values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +47,16 @@ const PATHS: [(&str, &[&str], bool); 7] = [
 /// Words for a reader.
 const NO_FACT: [&str; 3] = ["$schema", "description", "name"];
 
+/// nono shows its own directory in `/proc` where a policy says `/proc/self`.
+fn of_any_process(path: &str) -> String {
+    let Some(rest) = path.strip_prefix("/proc/") else { return path.to_owned() };
+    let (first, below) = rest.split_once('/').map_or((rest, ""), |(f, b)| (f, b));
+    if first.is_empty() || !first.bytes().all(|b| b.is_ascii_digit()) {
+        return path.to_owned();
+    }
+    if below.is_empty() { "/proc/self".to_owned() } else { format!("/proc/self/{below}") }
+}
+
 impl Facts {
     /// Of what nono shows of a profile, and the profile's own text.
     ///
@@ -67,16 +80,35 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Of an agent file: what of it is policy.
-    pub(super) fn of_adapter(agent: &crate::agent::AgentFile) -> Self {
+    /// Of an agent file: what of it is policy, and what is granted with `program`.
+    /// What a shipped one starts and sets is pinned with the file.
+    pub(super) fn of_adapter(agent: &Agent, program: &Path) -> Self {
         let mut facts = Self::default();
-        for host in &agent.hosts {
+        let file = &agent.file;
+        for host in &file.hosts {
             facts.add("agent.hosts", host);
         }
-        for name in agent.server.pass.iter().chain(&agent.client.pass) {
+        for name in file.server.pass.iter().chain(&file.client.pass) {
             facts.add("agent.pass", name);
         }
+        if let Some(tree) = program_tree(program) {
+            facts.add("reads", tree.to_string_lossy());
+        }
+        if agent.source.is_some() {
+            facts.add_half("server", &file.server);
+            facts.add_half("client", &file.client);
+        }
         facts
+    }
+
+    fn add_half(&mut self, half: &str, settings: &Half) {
+        self.add(&format!("agent.{half}.argv"), settings.argv.join(" "));
+        for (word, argv) in &settings.when {
+            self.add(&format!("agent.{half}.when.{word}"), argv.join(" "));
+        }
+        for (name, value) in &settings.set {
+            self.add(&format!("agent.{half}.set"), format!("{name}={value}"));
+        }
     }
 
     /// The hash of all of them.
@@ -136,8 +168,8 @@ impl Facts {
     fn add_grant(&mut self, grant: &Value) {
         let field = |name| grant.get(name).and_then(Value::as_str);
         let known = grant.as_object().is_some_and(|fields| fields.len() == 3);
-        let path = match (field("path"), field("type")) {
-            (Some(path), Some("directory")) => path.to_owned(),
+        let path = match (field("path").map(of_any_process), field("type")) {
+            (Some(path), Some("directory")) => path,
             (Some(path), Some("file")) => format!("the file {path}"),
             _ => return self.add("manifest.filesystem.grants", grant.to_string()),
         };
@@ -255,6 +287,20 @@ mod tests {
         assert_eq!(of("{}"), of(r#"{ "meta": { "name": "a", "description": "b" } }"#));
         assert_ne!(of("{}"), of("{} // so"));
         assert_ne!(of("{} // a"), of("{} // b"));
+    }
+
+    #[test]
+    fn nonos_own_process_is_any_process() {
+        for (path, wanted) in [
+            ("/proc/11386", "/proc/self"),
+            ("/proc/11386/fd", "/proc/self/fd"),
+            ("/proc/self", "/proc/self"),
+            ("/proc", "/proc"),
+            ("/proc/sys/1", "/proc/sys/1"),
+            ("/usr", "/usr"),
+        ] {
+            assert_eq!(of_any_process(path), wanted);
+        }
     }
 
     #[test]

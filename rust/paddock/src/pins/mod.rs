@@ -289,7 +289,8 @@ fn add_policies(
             present.policies.insert(layer.into(), pinned(text, facts));
         }
     }
-    let granted = pinned(&subject.agent.adapter, Facts::of_adapter(&subject.agent.file));
+    let granted =
+        pinned(&subject.agent.adapter, Facts::of_adapter(subject.agent, &subject.program.path));
     present.policies.insert(ADAPTER.into(), granted);
     Ok(())
 }

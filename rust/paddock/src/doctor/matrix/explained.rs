@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use warden::AttemptKind;
@@ -25,9 +25,18 @@ const KNOWN: [&str; 9] = [
     "--allow-unix-socket-dir-bind",
 ];
 
+/// For all of them. A nono that does not answer is not asked again.
+const ALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// What nono says about each, in their order.
+pub(super) fn all(plan: &Plan, kinds: impl Iterator<Item = AttemptKind>) -> Vec<Option<bool>> {
+    let started = Instant::now();
+    kinds.map(|kind| (started.elapsed() < ALL_LIMIT).then(|| why(plan, &kind)).flatten()).collect()
+}
+
 /// Whether nono says that the server may do it; `None` for what it cannot be asked
 /// about, and for no answer.
-pub(super) fn why(plan: &Plan, kind: &AttemptKind) -> Option<bool> {
+fn why(plan: &Plan, kind: &AttemptKind) -> Option<bool> {
     let mut arguments: Vec<OsString> = vec!["why".into(), "--json".into()];
     arguments.extend(question(kind)?);
     let options = plan.server_argv();

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use confine::Pid;
+use confine::sys::{SpawnSetup, prepare_spawn};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::Error;
@@ -90,13 +91,19 @@ impl Ground {
     /// What cannot be made.
     pub(super) fn prepare(warden: &Path, directories: &Directories) -> Result<Self, Error> {
         private_directory(&directories.runtime)?;
+        let temporary = std::env::temp_dir();
+        let writable = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        if let Err(e) = rustix::fs::access(&temporary, writable) {
+            let reason = format!("no workspace for the doctor can be made there (TMPDIR): {e}");
+            return Err(Error::DirectoryUnusable { path: temporary, reason });
+        }
         let failed = |e: std::io::Error| Error::DirectoryUnusable {
             path: directories.runtime.clone(),
             reason: format!("the doctor's decoys cannot be made: {e}"),
         };
         let id = LaunchId::random().map_err(failed)?;
         let name = format!("paddock-doctor-{}", id.as_str());
-        let temporary = std::env::temp_dir().join(&name);
+        let temporary = temporary.join(&name);
         let root = directories.runtime.join(&name);
         let made = Self::make(&root, &temporary, warden);
         if made.is_err() {
@@ -143,12 +150,12 @@ impl Ground {
         let udp_address = udp.local_addr()?;
         held.push(udp.into());
         let terminal = pseudo_terminal(&mut held)?;
-        let child = Command::new(warden)
-            .arg("canary")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
+        let mut command = Command::new(warden);
+        command.arg("canary").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let setup =
+            SpawnSetup { dies_with_parent: true, close_from: Some(3), ..SpawnSetup::default() };
+        prepare_spawn(&mut command, setup);
+        let child = command.spawn()?;
         let process = Pid::new(child.id().cast_signed()).ok_or(std::io::ErrorKind::InvalidData)?;
         Ok(Self {
             root: root.to_owned(),

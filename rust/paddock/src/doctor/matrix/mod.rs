@@ -15,12 +15,16 @@ use serde_json::{Value, json};
 use warden::{AttemptKind, Observation};
 
 use crate::error::Error;
+use crate::files::read_plain;
 use crate::keeper::{self, FixedNames};
 use crate::launch::{Config, Directories, Plan, Request, Tier, find_self, find_warden};
 use ground::Ground;
 use rows::{Expected, PLACES, Place, Row};
 
 pub(crate) use show::show;
+
+/// As large as an agent's own profile may be.
+const MOST_PROFILE: u64 = 1 << 20;
 
 /// The one name that the survey's guard lets through.
 const ALLOWED_NAME: &str = "allowed.test";
@@ -60,6 +64,13 @@ impl Line {
         self.cells
             .iter()
             .any(|(place, cell)| *place == Place::Outside && cell.observed == Observation::Worked)
+    }
+
+    /// A place where an agent runs must refuse it: the row can fail.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.cells.iter().any(|(place, cell)| {
+            matches!(place, Place::Server | Place::Client) && cell.expected == Expected::Refused
+        })
     }
 
     /// Places where something got through that must be refused.
@@ -119,6 +130,7 @@ impl Matrix {
             json!({
                 "group": line.group, "operation": line.name, "control": line.has_control(),
                 "places": cells,
+                "judged": line.is_judged(),
                 "nonoSays": line.explained.map(|is| if is { "allowed" } else { "denied" }),
                 "escapes": line.escapes().map(Place::name).collect::<Vec<_>>(),
             })
@@ -225,6 +237,7 @@ pub(crate) fn survey(
 ) -> Result<Matrix, Error> {
     let mut config = Config::load(&directories.config_file())?;
     keeper::refuse_other_children()?;
+    let profile = profile.map(read_profile).transpose()?;
     let warden = find_warden(&find_self()?)?;
     let mut ground = Ground::prepare(&warden.path, directories)?;
     let port = ground.tcp.port();
@@ -238,9 +251,8 @@ pub(crate) fn survey(
         arguments: Vec::new(),
     };
     let mut plan = Plan::make(&request, &config, directories)?;
-    if let Some(path) = profile {
-        plan.agent.profiles.server = std::fs::read_to_string(path)
-            .map_err(|e| Error::AgentFile { path: path.to_owned(), reason: e.to_string() })?;
+    if let Some(text) = profile {
+        plan.agent.profiles.server = text;
     }
     let paths = plan.paths.clone();
     let rows = std::rc::Rc::new(rows::rows(&ground, &plan, &directories.home));
@@ -266,7 +278,7 @@ pub(crate) fn survey(
             reason: format!("the doctor's decoys cannot be made: {e}"),
         })?;
         let in_server = rows.iter().map(|row| row.attempt(Place::Server, first));
-        said = in_server.map(|kind| explained::why(&plan, &kind)).collect();
+        said = explained::all(&plan, in_server);
         Ok(())
     };
     let surveyed =
@@ -279,6 +291,12 @@ pub(crate) fn survey(
     }
     matrix.looked_up = names.asked();
     Ok(matrix)
+}
+
+fn read_profile(path: &Path) -> Result<String, Error> {
+    let unusable = |reason| Error::AgentFile { path: path.to_owned(), reason };
+    let bytes = read_plain(path, MOST_PROFILE).map_err(|e| unusable(e.to_string()))?;
+    String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))
 }
 
 fn judge(tier: Tier, rows: &[Row], surveyed: &keeper::Surveyed) -> Matrix {

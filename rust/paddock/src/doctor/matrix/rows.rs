@@ -205,7 +205,7 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     rows.add("make a UDP socket", INNER, OpenUdp);
     rows.add("send by UDP to the host", host, SendUdp(ground.udp));
     rows.add("make a raw socket", INNER, RawSocket);
-    rows.add("make a netlink socket", SHOWN, Netlink);
+    rows.add("make a netlink socket", INNER, Netlink);
     rows.add("make a vsock socket", INNER, Vsock);
     rows.add("set up io_uring", INNER, IoUring);
     rows.add("a socket by 32-bit calls", INNER, SocketBy32BitCall);

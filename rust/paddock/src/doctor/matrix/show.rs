@@ -60,16 +60,23 @@ fn row(line: &Line) -> String {
             format!("{:<COLUMN$}", name_of(cell.observed) + mark)
         })
         .collect();
-    let note = if line.has_control() { "" } else { "   no control: shows nothing" };
+    let note = match (line.has_control(), line.is_judged()) {
+        (false, _) => "   no control: shows nothing",
+        (true, false) => "   not judged",
+        (true, true) => "",
+    };
     format!("  {:<42}{}{note}", line.name, cells.concat().trim_end())
 }
 
 fn conclusion(matrix: &Matrix) -> String {
-    let shown = matrix.lines.iter().filter(|line| line.has_control()).count();
-    let without = matrix.lines.len() - shown;
+    let controlled = || matrix.lines.iter().filter(|line| line.has_control());
+    let judged = controlled().filter(|line| line.is_judged()).count();
+    let shown = controlled().count() - judged;
+    let without = matrix.lines.len() - judged - shown;
     let verdict = if matrix.holds() { "nothing got through" } else { "something got through (!!)" };
     format!(
-        "{} tier: {shown} operations with their control, {verdict}; {without} without, which show nothing",
+        "{} tier: {judged} operations that must be refused where an agent runs, each with its \
+         control: {verdict}; {shown} are shown and not judged, {without} have no control",
         matrix.tier
     )
 }
