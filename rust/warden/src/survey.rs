@@ -33,7 +33,8 @@ pub fn survey(own_terminal: bool) -> anyhow::Result<()> {
 /// A new session, and a new pseudo-terminal that controls it: a session leader
 /// without a terminal gets the first that it opens (`tty(4)`).
 fn take_terminal() -> anyhow::Result<[OwnedFd; 2]> {
-    rustix::process::setsid().context("setsid")?;
+    // Who leads a session already has no need of a new one.
+    let _ = rustix::process::setsid();
     // Which comes when the terminal is closed again.
     confine::sys::ignore_signal(signal_hook::consts::SIGHUP)?;
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;

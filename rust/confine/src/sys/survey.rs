@@ -24,7 +24,10 @@ fn address_of(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = from.cast_signed();
+        #[allow(clippy::cast_possible_wrap, clippy::unnecessary_cast)] // signed on some
+        {
+            *to = *from as libc::c_char;
+        }
     }
     Ok((address, size_of::<libc::sockaddr_un>() as libc::socklen_t))
 }
@@ -159,7 +162,7 @@ unsafe impl Sync for Swapped {}
 /// address before the kernel does may have seen the other one.
 ///
 /// # Errors
-/// `EACCES` when `forbidden` was never reached.
+/// `EACCES` when only `allowed` was reached, `ETIMEDOUT` when neither was.
 pub fn attempt_race_to_connect(
     forbidden: &Path,
     allowed: &Path,
@@ -181,7 +184,8 @@ pub fn attempt_race_to_connect(
                 }
             }
         });
-        let mut result = Err(io::Error::from_raw_os_error(libc::EACCES));
+        // Until the allowed one is reached the race has not begun.
+        let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
         while Instant::now() < deadline {
             match connect_once(shared, length) {
                 Ok(peer) if same_path(&peer, &wanted) => {
@@ -192,7 +196,8 @@ pub fn attempt_race_to_connect(
                     result = Err(error);
                     break;
                 }
-                Ok(_) | Err(_) => {}
+                Ok(_) => result = Err(io::Error::from_raw_os_error(libc::EACCES)),
+                Err(_) => {}
             }
         }
         over.store(true, Ordering::Relaxed);

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use confine::sys::{SpawnSetup, prepare_spawn};
 use confine::{Layer, Pid};
 use warden::{AttemptKind, Observation};
 
@@ -60,7 +61,7 @@ pub(crate) fn survey(
         path: plan.paths.state.clone(),
         reason: format!("no thread for signals: {e}"),
     })?;
-    let _stage = stage::Stage::set(plan, directories)?;
+    let stage = stage::Stage::set(plan, directories)?;
     ready()?;
     let warden: OsString = plan.programs.warden.path.clone().into();
     let outside = try_in(&[warden.clone(), "try".into(), "--own-terminal".into()], outside)?;
@@ -78,6 +79,15 @@ pub(crate) fn survey(
     let survivors = keeper.stop();
     let layers = keeper.survey.take().map(|survey| survey.observed).unwrap_or_default();
     keeper.close(built.map(|()| 0), survivors)?;
+    if survivors > 0 {
+        // Who is left could put links in the way of who removes things here.
+        std::mem::forget(stage);
+        let what = format!("{survivors} processes of the survey could not be ended");
+        return Err(Error::Unconfined { what });
+    }
+    drop(stage);
+    // The launch is the doctor's own: nothing of it is kept.
+    let _ = super::remove_tree(&plan.paths.state);
     Ok(Surveyed { outside, veil, layers })
 }
 
@@ -106,13 +116,18 @@ fn try_in(argv: &[OsString], attempts: &[AttemptKind]) -> Result<Vec<Observation
     let failed = |reason: String| Error::LayerStart { layer: "survey", reason, log: String::new() };
     let (program, arguments) = argv.split_first().ok_or_else(|| failed("no program".into()))?;
     let text = serde_json::to_vec(attempts).map_err(|e| failed(e.to_string()))?;
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|e| failed(e.to_string()))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // As a layer is started: nothing there has the person's terminal.
+    let setup = SpawnSetup {
+        new_session: true,
+        dies_with_parent: true,
+        close_from: Some(3),
+        ..SpawnSetup::default()
+    };
+    prepare_spawn(&mut command, setup);
+    let mut child = command.spawn().map_err(|e| failed(e.to_string()))?;
     if let Some(mut stdin) = child.stdin.take() {
         // Who ends early says why on its standard error.
         let _ = stdin.write_all(&text);

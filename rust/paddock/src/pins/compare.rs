@@ -79,7 +79,8 @@ fn rule(kind: &str) -> Option<Rule> {
         "workdir.access" => {
             Scale("access to the workspace", &["none", "read", "readwrite"], "none")
         }
-        "agent.pass" => Grant("gets the caller's variable"),
+        "agent.server.pass" => Grant("gets the caller's variable"),
+        "agent.client.pass" => Grant("gets in its client the caller's variable"),
         _ => return None,
     })
 }

@@ -47,6 +47,11 @@ const PATHS: [(&str, &[&str], bool); 7] = [
 /// Words for a reader.
 const NO_FACT: [&str; 3] = ["$schema", "description", "name"];
 
+/// So that one word with a space is not two.
+fn words(argv: &[String]) -> String {
+    serde_json::to_string(argv).unwrap_or_default()
+}
+
 /// nono shows its own directory in `/proc` where a policy says `/proc/self`.
 fn of_any_process(path: &str) -> String {
     let Some(rest) = path.strip_prefix("/proc/") else { return path.to_owned() };
@@ -88,13 +93,16 @@ impl Facts {
         for host in &file.hosts {
             facts.add("agent.hosts", host);
         }
-        for name in file.server.pass.iter().chain(&file.client.pass) {
-            facts.add("agent.pass", name);
+        for (half, settings) in [("server", &file.server), ("client", &file.client)] {
+            for name in &settings.pass {
+                facts.add(&format!("agent.{half}.pass"), name);
+            }
         }
         if let Some(tree) = program_tree(program) {
             facts.add("reads", tree.to_string_lossy());
         }
         if agent.source.is_some() {
+            facts.add("agent.link", format!("{:?}", file.link.kind));
             facts.add_half("server", &file.server);
             facts.add_half("client", &file.client);
         }
@@ -102,9 +110,9 @@ impl Facts {
     }
 
     fn add_half(&mut self, half: &str, settings: &Half) {
-        self.add(&format!("agent.{half}.argv"), settings.argv.join(" "));
+        self.add(&format!("agent.{half}.argv"), words(&settings.argv));
         for (word, argv) in &settings.when {
-            self.add(&format!("agent.{half}.when.{word}"), argv.join(" "));
+            self.add(&format!("agent.{half}.when.{word}"), words(argv));
         }
         for (name, value) in &settings.set {
             self.add(&format!("agent.{half}.set"), format!("{name}={value}"));
@@ -204,6 +212,10 @@ impl Facts {
                     self.add_leaves(&format!("{kind}.{key}"), value);
                 }
             }
+            // No list lets every variable through, an empty one none.
+            Value::Array(items) if items.is_empty() && kind == "environment.allow_vars" => {
+                self.add(kind, "none");
+            }
             Value::Array(items) => {
                 for item in items {
                     self.add_item(kind, item);
@@ -287,6 +299,13 @@ mod tests {
         assert_eq!(of("{}"), of(r#"{ "meta": { "name": "a", "description": "b" } }"#));
         assert_ne!(of("{}"), of("{} // so"));
         assert_ne!(of("{} // a"), of("{} // b"));
+    }
+
+    #[test]
+    fn an_empty_list_of_variables_is_not_none() {
+        let of = |text: &str| Facts::of_policy(MANIFEST.as_bytes(), b"{}", text).unwrap();
+        let empty = of(r#"{ "environment": { "allow_vars": [] } }"#);
+        assert_ne!(empty, of("{}"), "all pass without a list");
     }
 
     #[test]

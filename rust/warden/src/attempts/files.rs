@@ -15,7 +15,8 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         AttemptKind::ReadFile(path) => std::fs::read(path).map(drop),
         AttemptKind::WriteFile(path) => OpenOptions::new().append(true).open(path).map(drop),
         AttemptKind::CreateFile(path) => {
-            File::create_new(path).and_then(|_| std::fs::remove_file(path))
+            // Whether it can be removed again is another matter, as below.
+            File::create_new(path).map(|_| drop(std::fs::remove_file(path)))
         }
         AttemptKind::ListDirectory(path) => std::fs::read_dir(path).map(drop),
         AttemptKind::ChangeMode(path) => std::fs::metadata(path)
@@ -25,14 +26,14 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         AttemptKind::ChangeTimes(path) => change_times(path),
         AttemptKind::SetAttribute(path) => {
             rustix::fs::setxattr(path, "user.paddock", b"1", XattrFlags::empty())
-                .and_then(|()| rustix::fs::removexattr(path, "user.paddock"))
+                .map(|()| rustix::fs::removexattr(path, "user.paddock").unwrap_or_default())
                 .map_err(Into::into)
         }
         AttemptKind::HardLink(from, to) => {
-            std::fs::hard_link(from, to).and_then(|()| std::fs::remove_file(to))
+            std::fs::hard_link(from, to).map(|()| drop(std::fs::remove_file(to)))
         }
         AttemptKind::Rename(from, to) => {
-            std::fs::rename(from, to).and_then(|()| std::fs::rename(to, from))
+            std::fs::rename(from, to).map(|()| drop(std::fs::rename(to, from)))
         }
         AttemptKind::ReadThroughPlace(path) => read_through_place(path),
         AttemptKind::ReadThroughRoot(path) => {

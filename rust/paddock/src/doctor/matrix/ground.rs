@@ -48,6 +48,8 @@ pub(super) struct Ground {
     pub(super) services: Vec<PathBuf>,
     pub(super) abstract_name: Vec<u8>,
     pub(super) tcp: SocketAddr,
+    /// Another port, of no name's.
+    pub(super) tcp_other: SocketAddr,
     pub(super) tcp_v6: Option<SocketAddr>,
     /// An address of another interface than loopback, where there is one.
     pub(super) tcp_elsewhere: Option<SocketAddr>,
@@ -144,6 +146,7 @@ impl Ground {
             Ok(address)
         };
         let v4 = tcp(([127, 0, 0, 1], 0).into())?;
+        let other = tcp(([127, 0, 0, 1], 0).into())?;
         let v6 = tcp((std::net::Ipv6Addr::LOCALHOST, 0).into()).ok();
         let elsewhere = own_address().and_then(|ip| tcp((ip, 0).into()).ok());
         let udp = UdpSocket::bind("127.0.0.1:0")?;
@@ -166,6 +169,7 @@ impl Ground {
             services,
             abstract_name,
             tcp: v4,
+            tcp_other: other,
             tcp_v6: v6,
             tcp_elsewhere: elsewhere,
             udp: udp_address,

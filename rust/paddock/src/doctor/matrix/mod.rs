@@ -100,8 +100,12 @@ impl Matrix {
     /// Nothing got through, in any row whose control worked, and no name was looked
     /// up that is not allowed.
     pub(crate) fn holds(&self) -> bool {
-        let mut controlled = self.lines.iter().filter(|line| line.has_control());
-        controlled.all(|line| line.escapes().count() == 0)
+        let judged = self.lines.iter().filter(|line| line.is_judged());
+        let (controlled, without): (Vec<_>, Vec<_>) = judged.partition(|line| line.has_control());
+        // Where most controls fail, as in another sandbox, nothing is shown.
+        controlled.len() > without.len()
+            && controlled.iter().all(|line| line.escapes().count() == 0)
+            && self.lines.iter().filter(|l| l.has_control()).all(|l| l.escapes().count() == 0)
             && self.looked_up.iter().all(|name| name == OWN_NAME)
     }
 
@@ -283,9 +287,20 @@ pub(crate) fn survey(
     };
     let surveyed =
         keeper::survey(&plan, directories, &outside, &veil, attempts, names.clone(), ready);
-    // The launch is the doctor's own: nothing of it is kept.
-    let _ = keeper::remove_tree(&paths.state);
-    let mut matrix = judge(tier, &rows, &surveyed?);
+    let surveyed = match surveyed {
+        // A launch that did not come to be is not kept either.
+        Err(error @ (Error::SelfTest { .. } | Error::LayerStart { .. })) => {
+            let _ = keeper::remove_tree(&paths.state);
+            return Err(error);
+        }
+        surveyed => surveyed?,
+    };
+    let answers = surveyed.layers.values().chain(&surveyed.veil).chain([&surveyed.outside]);
+    if surveyed.layers.len() != 3 || answers.map(Vec::len).any(|length| length != rows.len()) {
+        let what = "not every operation was tried in every place".into();
+        return Err(Error::Unconfined { what });
+    }
+    let mut matrix = judge(tier, &rows, &surveyed);
     for (line, said) in matrix.lines.iter_mut().zip(said) {
         line.explained = said;
     }
@@ -344,7 +359,10 @@ mod tests {
     }
 
     fn holds(line: Line) -> bool {
-        Matrix { tier: Tier::Sealed, lines: vec![line], looked_up: Vec::new() }.holds()
+        // Beside rows of which everything holds.
+        let good = || self::line(Observation::Worked, (Expected::Refused, Observation::Failed(13)));
+        let lines = vec![line, good(), good()];
+        Matrix { tier: Tier::Sealed, lines, looked_up: Vec::new() }.holds()
     }
 
     #[test]
@@ -362,6 +380,9 @@ mod tests {
             let case = format!("{outside:?} {expected:?} {observed:?}");
             assert_eq!(holds(line(outside, (expected, observed))), wanted, "{case}");
         }
+        let lines = vec![line(failed, (Refused, failed))];
+        let matrix = Matrix { tier: Tier::Sealed, lines, looked_up: Vec::new() };
+        assert!(!matrix.holds(), "without any control nothing is shown");
         assert_eq!(line(worked, (Works, failed)).refusals().count(), 1);
         assert!(!line(failed, (Refused, failed)).has_control());
     }

@@ -213,13 +213,18 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     proxy(rows, ground, tier);
 }
 
-/// Only the server has a proxy. The control is that what is asked for answers.
+/// Only the server has a proxy. The control is that what is asked for answers; of
+/// addresses that nobody has here a refusal says nothing, and they are shown.
 fn proxy(rows: &mut Rows, ground: &Ground, _tier: Tier) {
     rows.group = "through the proxy";
     let (control, port) = (ground.tcp, ground.tcp.port());
     let targets = [
         ("an allowed name", format!("{}:{port}", super::ALLOWED_NAME), Works),
-        ("an allowed name, another port", format!("{}:9", super::ALLOWED_NAME), Refused),
+        (
+            "an allowed name, another port",
+            format!("{}:{}", super::ALLOWED_NAME, ground.tcp_other.port()),
+            Refused,
+        ),
         ("a name that is not allowed", format!("elsewhere.test:{port}"), Refused),
         ("an address", format!("127.0.0.1:{port}"), Refused),
         ("an address as one number", format!("2130706433:{port}"), Refused),
@@ -229,13 +234,14 @@ fn proxy(rows: &mut Rows, ground: &Ground, _tier: Tier) {
             format!("{}:{port}", super::OWN_NAME),
             Refused,
         ),
-        ("a private address", format!("10.0.0.1:{port}"), Refused),
-        ("a link-local address", "169.254.1.1:80".into(), Refused),
-        ("a metadata address", "169.254.169.254:80".into(), Refused),
+        ("a private address", format!("10.0.0.1:{port}"), Either),
+        ("a link-local address", "169.254.1.1:80".into(), Either),
+        ("a metadata address", "169.254.169.254:80".into(), Either),
         ("a metadata name", "metadata.google.internal:80".into(), Refused),
     ];
     for (name, target, in_server) in targets {
-        rows.by_place(name, [Either, Either, in_server, Refused], move |place, _| match place {
+        // The client has no proxy at all.
+        rows.by_place(name, [Either, Either, in_server, Either], move |place, _| match place {
             Place::Outside => AttemptKind::ConnectTcp(control),
             _ => AttemptKind::Tunnel(target.clone()),
         });

@@ -118,8 +118,8 @@ const TABLE: &[Row] = &[
     ("groups.include", &[], &["deny_browser"], "now has nono's group deny_browser", false),
     ("environment.deny_vars", &["A"], &[], "no longer withholds the variable A", true),
     ("agent.hosts", &[], &["a.test"], "now also reaches the host a.test", true),
-    ("agent.pass", &[], &["KEY"], "now also gets the caller's variable KEY", true),
-    ("agent.pass", &["KEY"], &[], "no longer gets the caller's variable KEY", false),
+    ("agent.server.pass", &[], &["KEY"], "now also gets the caller's variable KEY", true),
+    ("agent.server.pass", &["KEY"], &[], "no longer gets the caller's variable KEY", false),
     // What is not known widens, whichever way it goes: an absent list of allowed
     // variables, for one, allows all.
     ("environment.allow_vars", &["A"], &[], "environment.allow_vars was A", true),
