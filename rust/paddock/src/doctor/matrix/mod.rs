@@ -104,7 +104,6 @@ impl Matrix {
         let (controlled, without): (Vec<_>, Vec<_>) = judged.partition(|line| line.has_control());
         // Where most controls fail, as in another sandbox, nothing is shown.
         controlled.len() > without.len()
-            && controlled.iter().all(|line| line.escapes().count() == 0)
             && self.lines.iter().filter(|l| l.has_control()).all(|l| l.escapes().count() == 0)
             && self.looked_up.iter().all(|name| name == OWN_NAME)
     }
