@@ -14,6 +14,7 @@ mod others;
 mod protocol;
 mod serve;
 mod survey;
+mod tunnel;
 
 pub use attempts::observe;
 pub use channel::{Channel, ChannelError};
@@ -24,6 +25,7 @@ pub use protocol::{
 };
 pub use serve::run;
 pub use survey::survey;
+pub use tunnel::open_tunnel;
 
 /// The exit status of a part of Paddock that failed.
 pub const FAILED: u8 = 125;

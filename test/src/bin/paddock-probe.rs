@@ -6,7 +6,7 @@
 //! or `KIND:ARGUMENT no` and the error. `@FILE` stands for the lines of a file.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -116,52 +116,14 @@ fn send_udp(to: SocketAddr) -> io::Result<()> {
 /// Has the proxy of the environment make a tunnel to `host:port`, and fetches
 /// something through it.
 fn through_proxy(target: &str) -> io::Result<()> {
-    let missing = || io::Error::other("no proxy is named in HTTPS_PROXY");
-    let proxy = std::env::var("HTTPS_PROXY").map_err(|_| missing())?;
-    let (user, proxy) = proxy
-        .strip_prefix("http://")
-        .and_then(|rest| rest.trim_end_matches('/').rsplit_once('@'))
-        .ok_or_else(missing)?;
-    let mut stream = TcpStream::connect_timeout(&address(proxy)?, LIMIT)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    let authorization = base64(user.as_bytes());
-    write!(
-        stream,
-        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\
-         Proxy-Authorization: Basic {authorization}\r\n\r\n"
-    )?;
-    let mut answer = BufReader::new(stream);
-    expect_success(&mut answer)?;
-    let mut line = String::new();
-    while line != "\r\n" {
-        line.clear();
-        answer.read_line(&mut line)?;
-    }
-    write!(answer.get_mut(), "GET / HTTP/1.0\r\n\r\n")?;
-    expect_success(&mut answer)
-}
-
-fn expect_success(answer: &mut impl BufRead) -> io::Result<()> {
+    let mut tunnel = warden::open_tunnel(target, LIMIT)?;
+    write!(tunnel.get_mut(), "GET / HTTP/1.0\r\n\r\n")?;
     let mut status = String::new();
-    answer.read_line(&mut status)?;
+    tunnel.read_line(&mut status)?;
     match status.split(' ').nth(1) {
         Some("200") => Ok(()),
         _ => Err(io::Error::other(status.trim_end().to_owned())),
     }
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let value = (0..3).fold(0, |v, n| v << 8 | u32::from(*chunk.get(n).unwrap_or(&0)));
-        for n in 0..4 {
-            let at = (value >> (18 - 6 * n)) as usize & 63;
-            text.push(if n <= chunk.len() { char::from(ALPHABET[at]) } else { '=' });
-        }
-    }
-    text
 }
 
 fn process(text: &str) -> io::Result<Pid> {

@@ -59,11 +59,12 @@ fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
         ("nono".into(), find_nono(&config, directories)),
         ("bwrap".into(), find_bwrap(&config, directories)),
     ];
+    // Of the agents nobody needs all.
+    let required_missing = found.iter().any(|(_, program)| program.is_err());
     for name in agent::known_agents(&directories.agents()) {
         let program = find_named_agent(&name, &config, directories);
         found.push((format!("agent {name}"), program));
     }
-    let required_missing = found.iter().take(4).any(|(_, program)| program.is_err());
     if options.json {
         let values: Vec<Value> = found
             .iter()

@@ -48,16 +48,19 @@ pub(super) fn share_a_table(one: Pid, other: Pid) -> bool {
 }
 
 fn first_outside(task: Pid, held: &[Descriptor], entries: &Entries) -> io::Result<Option<Reason>> {
+    // One that cannot be read does not hide those after it.
+    let mut unread = None;
     for descriptor in held {
         let place = Place { process: task, number: descriptor.number };
         match leads_outside(task, descriptor, place, entries) {
             Ok(None) => {}
             // Closed meanwhile.
             Err(e) if is_closed(&e) => {}
-            other => return other,
+            Err(e) => unread = unread.or(Some(e)),
+            found => return found,
         }
     }
-    Ok(None)
+    unread.map_or(Ok(None), Err)
 }
 
 fn is_closed(error: &io::Error) -> bool {

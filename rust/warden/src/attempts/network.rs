@@ -1,12 +1,12 @@
 //! Every other kind of socket, and the proxy.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use crate::AttemptKind;
+use crate::{AttemptKind, open_tunnel};
 
 /// A connection that gets no answer at all is no answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -57,40 +57,12 @@ fn send_udp(to: SocketAddr) -> io::Result<()> {
     UdpSocket::bind(from)?.send_to(b"canary", to).map(drop)
 }
 
-/// Has the proxy that nono names in the environment make a tunnel.
+/// What a proxy answers instead of a tunnel has no number.
 fn tunnel(target: &str) -> io::Result<()> {
-    let missing = || io::Error::from_raw_os_error(rustix::io::Errno::DESTADDRREQ.raw_os_error());
-    let proxy = std::env::var("HTTPS_PROXY").map_err(|_| missing())?;
-    let (user, proxy) = proxy
-        .strip_prefix("http://")
-        .and_then(|rest| rest.trim_end_matches('/').rsplit_once('@'))
-        .ok_or_else(missing)?;
-    let address = proxy.parse().map_err(|_| missing())?;
-    let mut stream = TcpStream::connect_timeout(&address, CONNECT_LIMIT)?;
-    stream.set_read_timeout(Some(CONNECT_LIMIT))?;
-    let user = base64(user.as_bytes());
-    write!(
-        stream,
-        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nProxy-Authorization: Basic {user}\r\n\r\n"
-    )?;
-    let mut status = String::new();
-    BufReader::new(stream).read_line(&mut status)?;
-    match status.split(' ').nth(1) {
-        Some("200") => Ok(()),
-        _ => Err(io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error())),
+    let refused = io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error());
+    match open_tunnel(target, CONNECT_LIMIT) {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error().is_some() => Err(error),
+        Err(_) => Err(refused),
     }
-}
-
-/// RFC 4648, section 4.
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(3) {
-        let value = (0..3).fold(0, |v, n| v << 8 | u32::from(*chunk.get(n).unwrap_or(&0)));
-        for n in 0..4 {
-            let at = (value >> (18 - 6 * n)) as usize & 63;
-            text.push(if n <= chunk.len() { char::from(ALPHABET[at]) } else { '=' });
-        }
-    }
-    text
 }
