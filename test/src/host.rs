@@ -152,6 +152,24 @@ impl Host {
         command
     }
 
+    /// Runs `command` as on a host without user namespaces: in one in which none
+    /// can be made. `None` where that is not to be had.
+    pub fn run_without_user_namespaces(&self, command: &Command) -> Option<Finished> {
+        let within = |command: &Command| {
+            let mut outer = Command::new("bwrap");
+            outer.args(["--dev-bind", "/", "/", "--unshare-user", "--disable-userns", "--"]);
+            outer.arg(command.get_program()).args(command.get_args());
+            outer
+        };
+        if !within(&Command::new("true")).status().is_ok_and(|status| status.success()) {
+            skip("bubblewrap cannot switch user namespaces off here");
+            return None;
+        }
+        let mut command = within(command);
+        self.dress(&mut command);
+        Some(finish(command))
+    }
+
     /// Makes an agent of the person's own, with the stand-in's policies.
     pub fn add_agent(&self, name: &str, agent_file: &str) -> &Self {
         let directory = format!(".config/paddock/agents/{name}");
@@ -452,6 +470,21 @@ pub fn paddock() -> PathBuf {
         PathBuf::from,
     );
     path.canonicalize().expect("paddock is built; scripts/test.sh builds it")
+}
+
+/// The stand-in's agent file, of an agent of one's own.
+#[must_use]
+pub fn standin_file(name: &str) -> String {
+    let shipped = include_str!("../../profiles/standin/agent.toml");
+    shipped.replace("name = \"standin\"", &format!("name = \"{name}\""))
+}
+
+/// The same, meeting at a port instead of a socket.
+#[must_use]
+pub fn standin_over_a_port(name: &str) -> String {
+    standin_file(name)
+        .replace("kind = \"unix\"", "kind = \"tcp\"")
+        .replace("unix:{link}", "tcp:127.0.0.1:{port}")
 }
 
 /// What it runs inside each sandbox.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use paddock_test::files::containing;
-use paddock_test::host::{Host, TIERS, finish, nono};
+use paddock_test::host::{Host, TIERS, finish, nono, standin_file};
 
 /// Handles on the host, secrets, and what would change a program or a policy.
 const NOT_FOR_AGENTS: [(&str, &str); 24] = [
@@ -72,22 +72,13 @@ fn variables(text: &str) -> BTreeMap<&str, &str> {
 
 #[test]
 fn nothing_of_the_callers_environment_reaches_an_agent_unnamed() {
-    let client_only = r#"
-name = "told"
-title = "a client that tells its environment"
-[program]
-names = ["{paddock}"]
-[link]
-kind = "unix"
-[server]
-argv = ["{program}", "standin", "serve", "--listen", "unix:{link}"]
-password-variable = "PADDOCK_STANDIN_PASSWORD"
-[client]
-argv = ["/usr/bin/env", "-0"]
-"#;
+    // A client that tells its environment.
+    let shipped = standin_file("told");
+    let server = shipped.split("[client]").next().unwrap();
+    let client_only = format!("{server}[client]\nargv = [\"/usr/bin/env\", \"-0\"]\n");
     for tier in TIERS {
         let mut host = Host::new();
-        host.add_agent("told", client_only);
+        host.add_agent("told", &client_only);
         let state = host.home().join("state");
         for (name, value) in NOT_FOR_AGENTS {
             host.set(name, value);

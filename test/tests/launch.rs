@@ -8,25 +8,11 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use paddock_test::files::{changes, listing};
-use paddock_test::host::{Host, LIMIT, TIERS, finish, send, wait_for};
+use paddock_test::host::{
+    Host, LIMIT, TIERS, finish, send, standin_file, standin_over_a_port, wait_for,
+};
 use rustix::process::Signal;
 use serde_json::Value;
-
-/// The stand-in once more, meeting at a port instead of a socket.
-const OVER_A_PORT: &str = r#"
-name = "ported-standin"
-title = "the stand-in, over a port"
-[program]
-names = ["{paddock}"]
-[link]
-kind = "tcp"
-[server]
-argv = ["{program}", "standin", "serve", "--listen", "tcp:127.0.0.1:{port}"]
-password-variable = "PADDOCK_STANDIN_PASSWORD"
-[client]
-argv = ["{program}", "standin", "attach", "--connect", "tcp:127.0.0.1:{port}"]
-password-variable = "PADDOCK_STANDIN_PASSWORD"
-"#;
 
 #[test]
 fn the_agents_output_and_status_are_the_launchs() {
@@ -121,12 +107,13 @@ fn a_tier_is_what_it_says() {
 #[test]
 fn server_and_client_start_at_the_same_time() {
     let host = Host::new();
-    let late = OVER_A_PORT.replace(
+    let over_a_port = standin_over_a_port("ported-standin");
+    let late = over_a_port.replace(
         r#"argv = ["{program}", "standin", "serve", "--listen", "tcp:127.0.0.1:{port}"]"#,
         r#"argv = ["/bin/sh", "-c", "until [ -e go ]; do sleep 0.01; done; exec \"$0\" \"$@\"",
             "{program}", "standin", "serve", "--listen", "tcp:127.0.0.1:{port}"]"#,
     );
-    assert_ne!(late, OVER_A_PORT);
+    assert_ne!(late, over_a_port);
     host.add_agent("ported-standin", &late);
     let launch = host.start(host.agent_command("ported-standin", &[], &["echo met"]));
     let halves = wait_for(LIMIT, || {
@@ -154,15 +141,13 @@ fn server_and_client_start_at_the_same_time() {
 
 #[test]
 fn an_agent_of_ones_own_is_launched_over_either_kind_of_link() {
-    let over_a_socket = OVER_A_PORT
-        .replace("kind = \"tcp\"", "kind = \"unix\"")
-        .replace("tcp:127.0.0.1:{port}", "unix:{link}");
+    const NAME: &str = "mine";
     for tier in TIERS {
-        for agent_file in [OVER_A_PORT, &over_a_socket] {
+        for agent_file in [standin_over_a_port(NAME), standin_file(NAME)] {
             let host = Host::new();
-            host.add_agent("ported-standin", agent_file);
+            host.add_agent(NAME, &agent_file);
             let options = ["--tier", tier];
-            let command = host.agent_command("ported-standin", &options, &["echo met", "exit 4"]);
+            let command = host.agent_command(NAME, &options, &["echo met", "exit 4"]);
             let run = finish(command);
             assert_eq!(
                 (run.code(), run.stdout.as_str()),
@@ -170,7 +155,7 @@ fn an_agent_of_ones_own_is_launched_over_either_kind_of_link() {
                 "{tier}: {}",
                 run.stderr
             );
-            assert_eq!(host.records()[0]["agent"], "ported-standin");
+            assert_eq!(host.records()[0]["agent"], NAME);
             host.assert_nothing_left();
         }
     }
@@ -179,7 +164,10 @@ fn an_agent_of_ones_own_is_launched_over_either_kind_of_link() {
 #[test]
 fn an_agent_file_with_an_unknown_key_is_refused() {
     let host = Host::new();
-    host.add_agent("ported-standin", &format!("read-only = true\n{OVER_A_PORT}"));
+    host.add_agent(
+        "ported-standin",
+        &format!("read-only = true\n{}", standin_file("ported-standin")),
+    );
     let run = finish(host.agent_command("ported-standin", &[], &["echo ran"]));
     assert_eq!((run.code(), run.stdout.as_str()), (Some(125), ""));
     let file = host.home().join(".config/paddock/agents/ported-standin/agent.toml");

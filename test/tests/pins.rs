@@ -7,30 +7,19 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use paddock_test::host::{Finished, Host, finish, nono, paddock};
+use paddock_test::host::{Finished, Host, finish, nono, paddock, standin_file};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
-const AGENT: &str = r#"
-name = "own"
-title = "an agent of one's own"
-hosts = ["a.test"]
-[program]
-names = ["{paddock}"]
-[link]
-kind = "unix"
-[server]
-argv = ["{program}", "standin", "serve", "--listen", "unix:{link}"]
-password-variable = "PADDOCK_STANDIN_PASSWORD"
-[client]
-argv = ["{program}", "standin", "attach", "--connect", "unix:{link}"]
-password-variable = "PADDOCK_STANDIN_PASSWORD"
-"#;
+/// An agent of one's own.
+fn agent() -> String {
+    format!("hosts = [\"a.test\"]\n{}", standin_file("own"))
+}
 
 /// A host with that agent.
 fn host() -> Host {
     let host = Host::new();
-    host.add_agent("own", AGENT);
+    host.add_agent("own", &agent());
     host
 }
 
@@ -180,12 +169,19 @@ fn a_host_or_a_variable_more_in_the_agent_file_is_refused() {
         ("[server]\n", "[server]\npass = [\"KEY\"]\n", "now also gets the caller's variable KEY"),
         ("\"serve\"", "\"serve\", \"--more\"", "agent.server.argv"),
         ("[server]\n", "[server]\nset = { PATH = \"/x\" }\n", "agent.server.set"),
+        ("[server]\n", "[server]\ndirectories = [\"x\"]\n", "agent.server.directories is now x"),
+        (
+            "\"PADDOCK_STANDIN_PASSWORD\"\n\n[client]",
+            "\"OTHER\"\n\n[client]",
+            "server.password-variable",
+        ),
+        ("[\"{paddock}\"]", "[\"{paddock}\", \"x\"]", "agent.program.names"),
     ] {
-        host.add_agent("own", &AGENT.replace(from, to));
+        host.add_agent("own", &agent().replace(from, to));
         let run = launch(&host);
         assert!(assert_refused(&host, &run).contains(told), "{}", run.stderr);
     }
-    host.add_agent("own", &AGENT.replace("\"a.test\"", ""));
+    host.add_agent("own", &agent().replace("\"a.test\"", ""));
     let run = launch(&host);
     assert_eq!(run.stdout, "ran\n", "{}", run.stderr);
     assert!(run.stderr.contains("no longer reaches the host a.test"), "{}", run.stderr);
@@ -201,7 +197,7 @@ fn a_program_that_brings_a_package_with_it_is_refused() {
     let program = package.join("bin/own");
     std::fs::copy(paddock(), &program).unwrap();
     let names = format!("names = [{program:?}]");
-    host.add_agent("own", &AGENT.replace("names = [\"{paddock}\"]", &names));
+    host.add_agent("own", &agent().replace("names = [\"{paddock}\"]", &names));
     let run = launch(&host);
     let told = format!("\n    now also reads {}\n", package.display());
     assert!(assert_refused(&host, &run).contains(&told), "{}", run.stderr);

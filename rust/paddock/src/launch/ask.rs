@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read, Seek};
-use std::os::unix::process::CommandExt;
+use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,14 +17,17 @@ const MOST: u64 = 4 << 20;
 /// What a helper printed.
 #[derive(Debug)]
 pub(crate) struct Answer {
+    /// The number that the helper had.
+    pub(crate) process: u32,
     /// It ended with status 0.
     pub(crate) is_good: bool,
     pub(crate) output: Vec<u8>,
     pub(crate) errors: Vec<u8>,
 }
 
-/// Runs `program` to its end, with that environment and nothing else of the
-/// caller's; `None` when it has not ended by the `limit`, and was ended then.
+/// Runs `program` to its end in a session of its own, with that input and
+/// environment and nothing else of the caller's; `None` when it has not ended by the
+/// `limit`, and was ended then.
 ///
 /// # Errors
 /// When it cannot be run.
@@ -34,11 +36,14 @@ pub(crate) fn ask(
     arguments: &[OsString],
     environment: &[(OsString, OsString)],
     directory: &Path,
+    input: &[u8],
     limit: Duration,
 ) -> Result<Option<Answer>, String> {
     // Not a pipe: a long answer would fill it, and a child of the helper's could
     // keep it open.
     let (mut output, mut errors) = (memory()?, memory()?);
+    let mut question = memory()?;
+    question.write_all(input).and_then(|()| question.rewind()).map_err(|e| e.to_string())?;
     let copy = |file: &File| file.try_clone().map_err(|e| e.to_string());
     let mut command = Command::new(program);
     command
@@ -46,12 +51,18 @@ pub(crate) fn ask(
         .env_clear()
         .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(directory)
-        .stdin(Stdio::null())
+        .stdin(if input.is_empty() { Stdio::null() } else { question.into() })
         .stdout(copy(&output)?)
-        .stderr(copy(&errors)?)
-        // One that hangs may be a script that waits for another program.
-        .process_group(0);
-    prepare_spawn(&mut command, SpawnSetup { dies_with_parent: true, ..SpawnSetup::default() });
+        .stderr(copy(&errors)?);
+    let setup = SpawnSetup {
+        // One that hangs may be a script that waits for another program: all of it
+        // is ended as the process group that a session's first process leads.
+        new_session: true,
+        dies_with_parent: true,
+        close_from: Some(3),
+        ..SpawnSetup::default()
+    };
+    prepare_spawn(&mut command, setup);
     let mut child = command.spawn().map_err(|e| format!("it does not start: {e}"))?;
     let started = Instant::now();
     let mut step = Duration::from_micros(200);
@@ -71,6 +82,7 @@ pub(crate) fn ask(
     };
     let read = |file: &mut File| read_all(file).map_err(|e| e.to_string());
     Ok(Some(Answer {
+        process: child.id(),
         is_good: status.success(),
         output: read(&mut output)?,
         errors: read(&mut errors)?,
@@ -93,7 +105,8 @@ mod tests {
     use super::*;
 
     fn shell(text: &str, limit: Duration) -> Option<Answer> {
-        ask(Path::new("/bin/sh"), &["-c".into(), text.into()], &[], Path::new("/"), limit).unwrap()
+        let arguments = ["-c".into(), text.into()];
+        ask(Path::new("/bin/sh"), &arguments, &[], Path::new("/"), b"said", limit).unwrap()
     }
 
     #[test]
@@ -105,6 +118,7 @@ mod tests {
         assert_eq!((answer.is_good, answer.output.len()), (false, 300_000));
         assert_eq!(answer.errors, b"no\n");
         assert!(shell("true", Duration::from_secs(4)).unwrap().is_good);
+        assert_eq!(shell("cat", Duration::from_secs(4)).unwrap().output, b"said");
     }
 
     #[test]

@@ -67,6 +67,14 @@ impl Directories {
         Ok(own)
     }
 
+    /// All below `root`, for tests.
+    #[cfg(test)]
+    pub(crate) fn below(root: &Path) -> Self {
+        let [config, state, data, cache, runtime] =
+            ["config", "state", "data", "cache", "runtime"].map(|name| root.join(name));
+        Self { home: root.to_owned(), config, state, data, cache, runtime }
+    }
+
     /// The configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")

@@ -229,7 +229,8 @@ fn with_version(
 /// `program --version`, with an empty environment and a deadline.
 fn ask_version(program: &Path) -> Result<String, String> {
     let environment = [("NONO_NO_UPDATE_CHECK".into(), "1".into())];
-    let answer = ask(program, &["--version".into()], &environment, Path::new("."), VERSION_LIMIT);
+    let answer =
+        ask(program, &["--version".into()], &environment, Path::new("."), &[], VERSION_LIMIT);
     let answer = answer?
         .ok_or_else(|| format!("it did not tell its version in {} s", VERSION_LIMIT.as_secs()))?;
     let start = &answer.output[..answer.output.len().min(4096)];

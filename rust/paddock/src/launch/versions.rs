@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use confine::proc::FileId;
 use rustix::fs::OFlags;
@@ -49,6 +50,16 @@ impl Stamp {
     /// Which file it is.
     pub(crate) fn file(&self) -> FileId {
         FileId { device: self.device, inode: self.inode }
+    }
+
+    /// Whether the last change was that long ago. A time to come tells nothing.
+    pub(crate) fn is_older_than(&self, age: Duration) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let changed = u64::try_from(seconds).ok().zip(u32::try_from(nanoseconds).ok());
+        changed.is_some_and(|(seconds, nanoseconds)| {
+            let changed = UNIX_EPOCH + Duration::new(seconds, nanoseconds);
+            SystemTime::now().duration_since(changed).is_ok_and(|passed| passed >= age)
+        })
     }
 
     fn with(path: &Path, metadata: &std::fs::Metadata) -> Self {

@@ -52,22 +52,27 @@ fn words(argv: &[String]) -> String {
     serde_json::to_string(argv).unwrap_or_default()
 }
 
-/// nono shows its own directory in `/proc` where a policy says `/proc/self`.
-fn of_any_process(path: &str) -> String {
-    let Some(rest) = path.strip_prefix("/proc/") else { return path.to_owned() };
-    let (first, below) = rest.split_once('/').map_or((rest, ""), |(f, b)| (f, b));
-    if first.is_empty() || !first.bytes().all(|b| b.is_ascii_digit()) {
-        return path.to_owned();
+/// nono shows its own directory in `/proc` where a policy says `/proc/self`. The
+/// number of another process is what it is.
+fn of_any_process(path: &str, nono: u32) -> String {
+    match path.strip_prefix(&format!("/proc/{nono}")) {
+        Some(below) if below.is_empty() || below.starts_with('/') => format!("/proc/self{below}"),
+        _ => path.to_owned(),
     }
-    if below.is_empty() { "/proc/self".to_owned() } else { format!("/proc/self/{below}") }
 }
 
 impl Facts {
-    /// Of what nono shows of a profile, and the profile's own text.
+    /// Of what nono shows of a profile, and the profile's own text. `nono` is the
+    /// number of the process that showed the manifest.
     ///
     /// # Errors
     /// What is not of the expected form.
-    pub(super) fn of_policy(manifest: &[u8], profile: &[u8], text: &str) -> Result<Self, String> {
+    pub(super) fn of_policy(
+        manifest: &[u8],
+        nono: u32,
+        profile: &[u8],
+        text: &str,
+    ) -> Result<Self, String> {
         let read = |what: &str, bytes: &[u8]| -> Result<Value, String> {
             serde_json::from_slice(bytes)
                 .ok()
@@ -75,7 +80,7 @@ impl Facts {
                 .ok_or_else(|| format!("what it shows as {what} is not a JSON object"))
         };
         let mut facts = Self::default();
-        facts.add_manifest(read("the manifest", manifest)?)?;
+        facts.add_manifest(read("the manifest", manifest)?, nono)?;
         facts.add_profile(read("the profile", profile)?);
         match serde_json::from_str(text) {
             Ok(stated) => facts.add_profile(stated),
@@ -103,6 +108,8 @@ impl Facts {
         }
         if agent.source.is_some() {
             facts.add("agent.link", format!("{:?}", file.link.kind));
+            facts.add("agent.program.names", words(&file.program.names));
+            facts.add("agent.program.native", words(&file.program.native));
             facts.add_half("server", &file.server);
             facts.add_half("client", &file.client);
         }
@@ -116,6 +123,12 @@ impl Facts {
         }
         for (name, value) in &settings.set {
             self.add(&format!("agent.{half}.set"), format!("{name}={value}"));
+        }
+        for directory in &settings.directories {
+            self.add(&format!("agent.{half}.directories"), directory.to_string_lossy());
+        }
+        if let Some(name) = &settings.password_variable {
+            self.add(&format!("agent.{half}.password-variable"), name);
         }
     }
 
@@ -144,7 +157,7 @@ impl Facts {
         self.0.entry(kind.to_owned()).or_default().insert(value.into());
     }
 
-    fn add_manifest(&mut self, mut manifest: Value) -> Result<(), String> {
+    fn add_manifest(&mut self, mut manifest: Value, nono: u32) -> Result<(), String> {
         let filesystem = manifest.get_mut("filesystem").map(Value::take).unwrap_or_default();
         let Value::Object(filesystem) = filesystem else {
             return Err("the manifest that it shows has no file system".into());
@@ -153,7 +166,7 @@ impl Facts {
             match (key.as_str(), &value) {
                 ("grants", Value::Array(grants)) => {
                     for grant in grants {
-                        self.add_grant(grant);
+                        self.add_grant(grant, nono);
                     }
                 }
                 ("deny", Value::Array(paths)) => {
@@ -173,10 +186,10 @@ impl Facts {
         Ok(())
     }
 
-    fn add_grant(&mut self, grant: &Value) {
+    fn add_grant(&mut self, grant: &Value, nono: u32) {
         let field = |name| grant.get(name).and_then(Value::as_str);
         let known = grant.as_object().is_some_and(|fields| fields.len() == 3);
-        let path = match (field("path").map(of_any_process), field("type")) {
+        let path = match (field("path").map(|path| of_any_process(path, nono)), field("type")) {
             (Some(path), Some("directory")) => path,
             (Some(path), Some("file")) => format!("the file {path}"),
             _ => return self.add("manifest.filesystem.grants", grant.to_string()),
@@ -267,7 +280,7 @@ mod tests {
     fn both_views_and_the_text_come_together() {
         let text = r#"{ "meta": { "name": "other" }, "filesystem": { "read": ["/usr", "$WORKDIR/x"] },
             "environment": { "set_vars": { "A": "b" } } }"#;
-        let facts = Facts::of_policy(MANIFEST.as_bytes(), PROFILE.as_bytes(), text).unwrap();
+        let facts = Facts::of_policy(MANIFEST.as_bytes(), 7, PROFILE.as_bytes(), text).unwrap();
         let wanted = [
             ("deny", "~/.ssh"),
             ("environment.set_vars.A", "b"),
@@ -294,7 +307,7 @@ mod tests {
     #[test]
     fn a_text_with_comments_counts_as_a_whole_and_words_for_readers_do_not() {
         let of = |text: &str| {
-            Facts::of_policy(MANIFEST.as_bytes(), PROFILE.as_bytes(), text).unwrap().hash()
+            Facts::of_policy(MANIFEST.as_bytes(), 7, PROFILE.as_bytes(), text).unwrap().hash()
         };
         assert_eq!(of("{}"), of(r#"{ "meta": { "name": "a", "description": "b" } }"#));
         assert_ne!(of("{}"), of("{} // so"));
@@ -303,22 +316,24 @@ mod tests {
 
     #[test]
     fn an_empty_list_of_variables_is_not_none() {
-        let of = |text: &str| Facts::of_policy(MANIFEST.as_bytes(), b"{}", text).unwrap();
+        let of = |text: &str| Facts::of_policy(MANIFEST.as_bytes(), 7, b"{}", text).unwrap();
         let empty = of(r#"{ "environment": { "allow_vars": [] } }"#);
         assert_ne!(empty, of("{}"), "all pass without a list");
     }
 
     #[test]
-    fn nonos_own_process_is_any_process() {
+    fn nonos_own_process_is_any_process_and_no_other_is() {
         for (path, wanted) in [
-            ("/proc/11386", "/proc/self"),
-            ("/proc/11386/fd", "/proc/self/fd"),
+            ("/proc/1138", "/proc/self"),
+            ("/proc/1138/fd", "/proc/self/fd"),
+            ("/proc/11386", "/proc/11386"),
+            ("/proc/1", "/proc/1"),
+            ("/proc/1/root", "/proc/1/root"),
             ("/proc/self", "/proc/self"),
             ("/proc", "/proc"),
-            ("/proc/sys/1", "/proc/sys/1"),
             ("/usr", "/usr"),
         ] {
-            assert_eq!(of_any_process(path), wanted);
+            assert_eq!(of_any_process(path, 1138), wanted);
         }
     }
 
@@ -327,7 +342,7 @@ mod tests {
         for (manifest, profile) in
             [("", PROFILE), ("[]", PROFILE), ("{}", PROFILE), (MANIFEST, ""), (MANIFEST, "1")]
         {
-            let made = Facts::of_policy(manifest.as_bytes(), profile.as_bytes(), "{}");
+            let made = Facts::of_policy(manifest.as_bytes(), 7, profile.as_bytes(), "{}");
             assert!(made.is_err(), "{manifest} {profile}");
         }
     }

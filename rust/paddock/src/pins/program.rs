@@ -1,6 +1,7 @@
 //! The programs of a launch: which file each is, and its sha256.
 
 use std::fs::File;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +17,18 @@ pub(crate) struct PinnedProgram {
     /// read.
     pub(crate) file: Stamp,
     pub(crate) sha256: String,
+    /// It was read when its last change was over: what is written within one tick of
+    /// the kernel's clock leaves the same times.
+    pub(crate) is_settled: bool,
 }
+
+/// Many ticks of any kernel's clock (`CONFIG_HZ` is 100 or more).
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 
 /// A name more for the same file, made while it is read, changes its state, too.
 const ATTEMPTS: usize = 5;
 
-/// The program as it is now. It is read only when it is not in the state in
+/// The program as it is now. It is not read when it is in the settled state in
 /// which `known` was.
 ///
 /// # Errors
@@ -35,7 +42,8 @@ pub(super) fn look(
         |reason: String| Error::BadProgram { program: name, path: found.path.clone(), reason };
     let replaced = || bad("it was replaced while it was looked at; try again".into());
     let now = Stamp::of(&found.path);
-    if let Some(known) = known.filter(|known| now.as_ref() == Some(&known.file)) {
+    let known = known.filter(|known| known.is_settled && now.as_ref() == Some(&known.file));
+    if let Some(known) = known {
         return if known.file.file() == found.file { Ok(known.clone()) } else { Err(replaced()) };
     }
     for _ in 0..ATTEMPTS {
@@ -47,9 +55,10 @@ pub(super) fn look(
         if before.file() != found.file {
             break;
         }
+        let is_settled = before.is_older_than(SETTLED_AFTER);
         let sha256 = sha256_of(&file).map_err(|e| bad(e.to_string()))?;
         if stamp()? == before && Stamp::of(&found.path).as_ref() == Some(&before) {
-            return Ok(PinnedProgram { file: before, sha256 });
+            return Ok(PinnedProgram { file: before, sha256, is_settled });
         }
     }
     Err(replaced())
@@ -78,7 +87,11 @@ mod tests {
         let first = look("nono", &found(&path), None).unwrap();
         assert_eq!(first.sha256, crate::files::sha256(b"abc"));
         // What was recorded is believed for that state of the file, and no other.
+        assert!(!first.is_settled, "it was written just now");
         let told = PinnedProgram { sha256: "told".into(), ..first.clone() };
+        // What is written yet may be written again and leave the same times.
+        assert_eq!(look("nono", &found(&path), Some(&told)).unwrap().sha256, first.sha256);
+        let told = PinnedProgram { is_settled: true, ..told };
         assert_eq!(look("nono", &found(&path), Some(&told)).unwrap(), told);
         std::fs::write(&path, "abc").unwrap();
         let again = look("nono", &found(&path), Some(&told)).unwrap();

@@ -60,16 +60,16 @@ fn resolve_one(nono: &Found, text: &str, directory: &Path) -> Result<Facts, Stri
             ["profile", "show", "--silent", "--json"].iter().map(OsString::from).collect();
         arguments.extend(form.iter().map(OsString::from));
         arguments.push(file.0.clone().into());
-        let answer = ask(&nono.path, &arguments, &environment(), directory, LIMIT)?;
+        let answer = ask(&nono.path, &arguments, &environment(), directory, &[], LIMIT)?;
         shown(answer)
     };
-    let manifest = show(&["--format", "manifest"])?;
-    let profile = show(&["--raw"])?;
+    let (manifest, process) = show(&["--format", "manifest"])?;
+    let (profile, _) = show(&["--raw"])?;
     // The manifest has paths filled in that are others in a launch.
     let workspace = directory.to_str().ok_or("the state directory's path is not UTF-8")?;
     let manifest = String::from_utf8(manifest).map_err(|e| e.to_string())?;
     let manifest = manifest.replace(workspace, "$WORKDIR").replace(NO_HOME, "~");
-    Facts::of_policy(manifest.as_bytes(), &profile, text)
+    Facts::of_policy(manifest.as_bytes(), process, &profile, text)
 }
 
 fn environment() -> Vec<(OsString, OsString)> {
@@ -84,10 +84,11 @@ fn environment() -> Vec<(OsString, OsString)> {
     .to_vec()
 }
 
-fn shown(answer: Option<Answer>) -> Result<Vec<u8>, String> {
+/// What it printed, and the number that it had.
+fn shown(answer: Option<Answer>) -> Result<(Vec<u8>, u32), String> {
     match answer {
         None => Err(format!("it did not answer in {} s", LIMIT.as_secs())),
-        Some(answer) if answer.is_good => Ok(answer.output),
+        Some(answer) if answer.is_good => Ok((answer.output, answer.process)),
         Some(answer) => {
             let errors = confine::escape::escape_short(answer.errors.trim_ascii(), 300);
             Err(errors.to_string())

@@ -134,17 +134,6 @@ mod tests {
     use super::*;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-    fn directories(root: &Path) -> Directories {
-        Directories {
-            home: root.to_owned(),
-            config: root.join("c"),
-            state: root.join("s"),
-            data: root.join("d"),
-            cache: root.join("x"),
-            runtime: root.join("r"),
-        }
-    }
-
     fn example() -> Pins {
         let mut pins = Pins::new("own", Tier::Sealed);
         let mut facts = Facts::default();
@@ -159,7 +148,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         assert_eq!(Pins::load(&own, "own", Tier::Sealed).unwrap(), None);
         let pins = example();
         assert_eq!(mode(&own.pins()), 0o700);
@@ -174,7 +163,7 @@ mod tests {
     #[test]
     fn a_file_that_is_not_what_was_stored_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         assert_eq!(Pins::load(&own, "own", Tier::Sealed).unwrap(), None);
         example().store(&own).unwrap();
         let path = file(&own, "own", Tier::Sealed);
@@ -204,7 +193,7 @@ mod tests {
     #[test]
     fn a_link_and_a_pipe_are_refused_and_replaced() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         assert_eq!(Pins::load(&own, "own", Tier::Sealed).unwrap(), None);
         example().store(&own).unwrap();
         let path = file(&own, "own", Tier::Sealed);

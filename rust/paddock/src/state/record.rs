@@ -346,17 +346,6 @@ mod tests {
 
     use super::*;
 
-    fn directories(root: &Path) -> Directories {
-        Directories {
-            home: root.to_owned(),
-            config: root.join("c"),
-            state: root.join("s"),
-            data: root.join("d"),
-            cache: root.join("x"),
-            runtime: root.join("r"),
-        }
-    }
-
     fn store_one(directories: &Directories, id: &str) -> (PathBuf, KeeperLock) {
         let launch = LaunchId::try_from(id.to_owned()).unwrap();
         let directory = directories.launches().join(id);
@@ -373,7 +362,7 @@ mod tests {
     #[test]
     fn a_prefix_names_a_launch_when_it_is_the_only_one() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let _one = store_one(&own, "bcdfbcdfbcdf");
         let _two = store_one(&own, "bcggbcdfbcdf");
         assert_eq!(find_launch(Some("bcd"), &own).unwrap().record.launch.as_str(), "bcdfbcdfbcdf");
@@ -385,7 +374,7 @@ mod tests {
     #[test]
     fn the_lock_says_whether_a_keeper_lives() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
         assert!(find_launch(Some("b"), &own).unwrap().is_kept);
         assert!(KeeperLock::take(&directory).unwrap().is_none(), "there is one keeper");
@@ -396,7 +385,7 @@ mod tests {
     #[test]
     fn what_is_not_of_the_launch_is_refused() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
         let path = directory.join("record.json");
         let text = std::fs::read_to_string(&path).unwrap();
@@ -418,7 +407,7 @@ mod tests {
     fn a_launch_whose_modes_were_changed_is_found() {
         use std::os::unix::fs::PermissionsExt;
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
         let closed = std::fs::Permissions::from_mode(0o000);
         let files = [directory.join("record.json"), directory.join("lock"), directory];
@@ -431,7 +420,7 @@ mod tests {
     #[test]
     fn who_keeps_a_launch_without_a_record_is_told() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
         std::fs::remove_file(directory.join("record.json")).unwrap();
         let Err(Error::Record { keeper, .. }) = find_launch(Some("b"), &own) else { panic!() };
@@ -444,7 +433,7 @@ mod tests {
     fn a_pipe_in_the_place_of_a_file_blocks_nobody() {
         use rustix::fs::{CWD, FileType, Mode, mknodat};
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let (directory, lock) = store_one(&own, "bcdfbcdfbcdf");
         drop(lock);
         for name in ["lock", "record.json"] {
@@ -460,7 +449,7 @@ mod tests {
     #[test]
     fn an_unknown_version_and_a_link_are_refused() {
         let root = tempfile::tempdir().unwrap();
-        let own = directories(root.path());
+        let own = Directories::below(root.path());
         let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
         let path = directory.join("record.json");
         let text = std::fs::read_to_string(&path).unwrap();

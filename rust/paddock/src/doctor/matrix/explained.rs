@@ -13,7 +13,7 @@ use crate::launch::{Plan, ask};
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Options of `nono run` that `nono why` knows, too; each has a value.
-const KNOWN: [&str; 9] = [
+const KNOWN: [&str; 10] = [
     "--profile",
     "--workdir",
     "--read",
@@ -21,6 +21,7 @@ const KNOWN: [&str; 9] = [
     "--allow",
     "--allow-file",
     "--allow-unix-socket",
+    "--allow-unix-socket-bind",
     "--allow-unix-socket-dir",
     "--allow-unix-socket-dir-bind",
 ];
@@ -48,7 +49,7 @@ fn why(plan: &Plan, kind: &AttemptKind) -> Option<bool> {
     }
     let nono = &plan.programs.nono.path;
     let environment = plan.nono_environment("server");
-    let answer = ask(nono, &arguments, &environment, &plan.workspace.root, LIMIT).ok()??;
+    let answer = ask(nono, &arguments, &environment, &plan.workspace.root, &[], LIMIT).ok()??;
     let value: Value = serde_json::from_slice(&answer.output).ok()?;
     match value["status"].as_str()? {
         "allowed" => Some(true),
