@@ -3,8 +3,22 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use paddock_test::host::{Host, TIERS};
-use serde_json::Value;
+use std::process::Stdio;
+
+use paddock_test::host::{Host, LIMIT, TIERS, send, standin_over_a_port, wait_for};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const SPECIAL_NAMES: [&str; 8] = [
+    "link-local.test",
+    "mapped.test",
+    "metadata.test",
+    "own.test",
+    "private.test",
+    "shared.test",
+    "translated.test",
+    "unique-local.test",
+];
 
 fn rows(report: &Value) -> &Vec<Value> {
     report["matrix"]["rows"].as_array().expect("rows")
@@ -47,8 +61,24 @@ fn every_escape_is_refused_beside_its_control() {
             controlled += usize::from(row["control"] == true && row["judged"] == true);
         }
         assert!(controlled > 70, "{tier}: {controlled} of {}", rows(&report).len());
-        // Of all names that were asked of the proxy only the allowed one.
-        assert_eq!(report["matrix"]["lookedUp"], serde_json::json!(["own.test"]), "{tier}");
+        // Of all names that were asked of the proxy only those that are allowed, once.
+        let mut looked_up = report["matrix"]["lookedUp"].as_array().unwrap().clone();
+        looked_up.sort_by_key(|name| name.as_str().map(str::to_owned));
+        assert_eq!(looked_up, SPECIAL_NAMES, "{tier}");
+        for row in rows(&report) {
+            let operation = row["operation"].as_str().unwrap();
+            let is_special = operation.starts_with("an allowed name that is ");
+            let wanted = match operation {
+                "an allowed name" => json!(["exception"]),
+                "an allowed name, another port" => json!(["port-not-allowed"]),
+                _ if is_special => json!(["special-address"]),
+                // nono has refused it already.
+                _ if row["group"] == "through the proxy" => json!([]),
+                _ => Value::Null,
+            };
+            assert_eq!(row["guard"], wanted, "{tier}: {operation}");
+            assert!(!is_special || row["judged"] == true, "{tier}: {operation}");
+        }
         let disagreements = report["matrix"]["disagreements"].as_array().map(Vec::len);
         assert_eq!(disagreements, Some(0), "{tier}: {:#}", report["matrix"]["disagreements"]);
         let said = rows(&report).iter().filter(|row| row["nonoSays"].is_string()).count();
@@ -57,7 +87,7 @@ fn every_escape_is_refused_beside_its_control() {
         for (operation, place) in [
             ("make one in the workspace", "server"),
             ("accept a caller there and know who it is", "server"),
-            ("bind a socket in it", "server"),
+            ("bind the server's socket in it", "server"),
             ("an allowed name", "server"),
             ("stream", "pen"),
             ("a file in memory", "client"),
@@ -65,7 +95,10 @@ fn every_escape_is_refused_beside_its_control() {
             assert_eq!(observed(&report, operation, place), "works", "{tier}: {operation}");
         }
         for (operation, place) in [
+            ("bind another socket in it", "server"),
             ("bind in a folder inside it", "server"),
+            ("connect to a foreign socket in it", "server"),
+            ("the guard's port, past nono", "server"),
             ("a name that is not allowed", "server"),
             ("a metadata address", "server"),
             ("stream", "server"),
@@ -77,6 +110,79 @@ fn every_escape_is_refused_beside_its_control() {
         }
         assert_nothing_left(&host);
     }
+}
+
+/// The matrix is of the agent that is meant, with its own link and policies.
+#[test]
+fn the_agents_own_policies_are_tried() {
+    let host = Host::new();
+    host.add_agent("over-a-port", &standin_over_a_port("over-a-port"));
+    let doctor = |arguments: &[&str]| {
+        let run = host.run(&[&["doctor", "--json"], arguments].concat());
+        serde_json::from_str::<Value>(&run.stdout).expect(&run.stderr)
+    };
+    let report = doctor(&["over-a-port"]);
+    assert_eq!((&report["ok"], &report["matrix"]["agent"]), (&true.into(), &"over-a-port".into()));
+    assert_eq!(observed(&report, "bind the server's socket in it", "server"), "EACCES");
+    assert_eq!(observed(&report, "an allowed name", "server"), "works");
+    // The configured one, where none is named.
+    host.configure("agent = \"over-a-port\"\n");
+    let path = host.home().join(".config/paddock/agents/over-a-port/server.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"/proc\"", "\"/proc\", \"/dev/pts\"")).unwrap();
+    let report = doctor(&["--tier", "isolated"]);
+    assert_eq!((&report["ok"], &report["matrix"]["holds"]), (&false.into(), &false.into()));
+    assert_eq!(row(&report, "open one of the host")["escapes"], json!(["server"]));
+    // The stand-in's are as they were.
+    assert_eq!(doctor(&["standin", "--tier", "isolated"])["ok"], true);
+
+    let unknown = host.run(&["doctor", "nobody"]);
+    assert_eq!((unknown.code(), unknown.stdout.as_str()), (Some(125), ""), "{}", unknown.stderr);
+    let names = "names = [\"nowhere-to-be-found\"]";
+    let missing = standin_over_a_port("over-a-port").replace("names = [\"{paddock}\"]", names);
+    host.add_agent("over-a-port", &missing);
+    let run = host.run(&["doctor"]);
+    assert_eq!(run.code(), Some(1), "{}", run.stderr);
+    assert!(
+        run.stdout.contains("the program of agent over-a-port was not found"),
+        "{}",
+        run.stdout
+    );
+    assert_nothing_left(&host);
+}
+
+/// A doctor that is ended, by a key and by force.
+#[test]
+fn what_a_doctor_that_was_ended_leaves_is_gone_with_the_next() {
+    let mut host = Host::new();
+    let home = host.home();
+    host.set("TMPDIR", &home);
+    let is_decoy = |name: &str| name.starts_with("paddock-doctor-");
+    let decoys = || {
+        let places = [home.clone(), host.runtime().join("paddock")];
+        let entries =
+            places.iter().flat_map(|place| std::fs::read_dir(place).into_iter().flatten());
+        entries.flatten().filter(|e| is_decoy(&e.file_name().to_string_lossy())).count()
+    };
+    for (signal, code, left) in [(Signal::INT, Some(130), 0), (Signal::KILL, None, 2)] {
+        let mut command = host.paddock();
+        command.arg("doctor").stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        wait_for(LIMIT, || (decoys() == 2).then_some(())).expect("decoys");
+        send(child.id().cast_signed(), signal);
+        assert_eq!(child.wait().unwrap().code(), code);
+        assert_eq!(decoys(), left, "{signal:?}");
+    }
+    // One that runs keeps its own.
+    let mut command = host.paddock();
+    command.arg("doctor").stdout(Stdio::null()).stderr(Stdio::null());
+    let mut other = command.spawn().unwrap();
+    let run = host.run(&["doctor"]);
+    assert_eq!((run.code(), other.wait().unwrap().code()), (Some(0), Some(0)), "{}", run.stdout);
+    assert_eq!(decoys(), 0);
+    // Its launch is one whose keeper was killed, if it came that far.
+    assert_eq!(host.run(&["stop", "--all"]).code(), Some(0));
+    host.assert_nothing_left();
 }
 
 /// Without a veil the host's terminals are there to be opened.

@@ -103,10 +103,13 @@ pub(crate) struct Which {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  paddock doctor                    the host, then every escape in every layer\n  \
+    paddock doctor codex              the same in that agent's sandboxes\n  \
     paddock doctor --quick            the host alone\n  paddock doctor --tier isolated --json\n\n\
     Exit status: 0 the tier can be reached and nothing got through, 1 not so, 125 Paddock failed."
 )]
 pub(crate) struct Doctor {
+    /// The agent whose policies are tried [default: the configured one, else standin]
+    pub(crate) agent: Option<String>,
     /// Only look at the host, and start no sandbox
     #[arg(long, conflicts_with = "profile")]
     pub(crate) quick: bool,

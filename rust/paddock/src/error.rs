@@ -54,6 +54,8 @@ pub(crate) enum Error {
     MissingProgram { program: &'static str, looked: String, install: &'static str },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
     NoNamespaces { tier: &'static str, reason: String, setting: String },
+    #[error("no thread can be started for {what}: {reason}")]
+    NoThread { what: &'static str, reason: String },
     #[error("the output cannot be written: {reason}")]
     Output { reason: String },
     #[error("this process had children before it became paddock: {processes}")]
@@ -141,6 +143,7 @@ impl Error {
             Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
                 (*install).into()
             }
+            Self::NoThread { .. } => "ulimit -u shows how many you may have".into(),
             // Every other tier is made of them.
             Self::NoNamespaces { setting, .. } => {
                 format!("{setting}; or choose a lesser tier: paddock run --tier ported")

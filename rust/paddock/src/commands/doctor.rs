@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use serde_json::json;
 
+use crate::agent;
 use crate::cli::Doctor;
 use crate::doctor::matrix::{self, Matrix};
 use crate::doctor::{Pinned, Subject, examine, examine_pins, reaches, show, show_pins};
@@ -18,19 +19,26 @@ pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let config = Config::load(&directories.config_file())?;
     let wanted = options.tier.or(config.tier).unwrap_or_default();
+    let name = options.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
+    if let Some(named) = &options.agent {
+        agent::load(named, &directories.agents())?;
+    }
     let host = examine(&Subject::here(&config, &directories));
     let is_reached = reaches(host.tier, wanted);
-    let pins = examine_pins(wanted, &config, &directories);
+    let pins = examine_pins((name, wanted), &config, &directories);
     if !options.json {
         show(&host, wanted)?;
         show_pins(&pins)?;
     }
     // What cannot be built cannot be tried.
-    let surveyed = (!options.quick && is_reached).then(|| survey(wanted, options, &directories));
+    let survey = || survey(name, wanted, options, &directories);
+    let surveyed = (!options.quick && is_reached).then(survey);
     let (matrix, failure) = match surveyed.transpose() {
         Ok(matrix) => (matrix, None),
         // What the matrix would show first: a layer lets something through.
-        Err(error @ Error::SelfTest { .. }) => (None, Some(error.to_string())),
+        Err(error @ (Error::SelfTest { .. } | Error::AgentProgram { .. })) => {
+            (None, Some(error.to_string()))
+        }
         Err(error) => return Err(error),
     };
     // Without the programs there is nothing to compare, and that is told already.
@@ -55,7 +63,12 @@ pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
     Ok(if holds { 0 } else { status::DOCTOR_FOUND })
 }
 
-fn survey(wanted: Tier, options: &Doctor, directories: &Directories) -> Result<Matrix, Error> {
+fn survey(
+    agent: &str,
+    wanted: Tier,
+    options: &Doctor,
+    directories: &Directories,
+) -> Result<Matrix, Error> {
     let is_watched = std::io::stderr().is_terminal() && !options.json;
     let tell = |text: &str| {
         use std::io::Write;
@@ -64,7 +77,7 @@ fn survey(wanted: Tier, options: &Doctor, directories: &Directories) -> Result<M
         }
     };
     tell("trying every escape in every layer ...");
-    let matrix = matrix::survey(wanted, options.profile.as_deref(), directories);
+    let matrix = matrix::survey(agent, wanted, options.profile.as_deref(), directories);
     tell("");
     matrix
 }

@@ -26,10 +26,13 @@ impl Pinned {
     }
 }
 
-/// The configured agent, and all of which something is recorded.
-pub(crate) fn examine_pins(tier: Tier, config: &Config, directories: &Directories) -> Vec<Pinned> {
-    let configured = config.agent.as_deref().unwrap_or("standin");
-    recorded_names((configured, tier), directories)
+/// Those of `first`, and all of which something is recorded.
+pub(crate) fn examine_pins(
+    first: (&str, Tier),
+    config: &Config,
+    directories: &Directories,
+) -> Vec<Pinned> {
+    recorded_names(first, directories)
         .into_iter()
         .map(|(agent, tier)| {
             let compared = Comparison::of_named(&agent, tier, config, directories, false);

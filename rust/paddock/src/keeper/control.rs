@@ -14,9 +14,10 @@ use confine::pidfd::PidFd;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::events::Event;
 use super::roster::Roster;
 use super::verifier::{Report, TaskReport};
-use super::{Event, Keeper, stop, watch};
+use super::{Keeper, stop, watch};
 use crate::error::Error;
 
 /// For one request or one answer.
@@ -55,7 +56,7 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
     let listener = UnixListener::bind(&path).map_err(unusable)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
     let (roster, events, watch) =
-        (keeper.roster.clone(), keeper.sender.clone(), keeper.shared_watch.clone());
+        (keeper.roster.clone(), keeper.events.sender.clone(), keeper.shared_watch.clone());
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {

@@ -13,29 +13,39 @@ use crate::state::Ledger;
 /// Who turns names into addresses.
 pub(super) enum Names {
     OfTheHost,
-    Fixed(Arc<FixedNames>),
+    Surveyed(Arc<SurveyedEgress>),
 }
 
 /// Names with known addresses, for the doctor: nothing is asked of the network, and
-/// every question is kept.
-pub(crate) struct FixedNames {
+/// every question is kept, as is what the guard decided about each request.
+pub(crate) struct SurveyedEgress {
     known: Vec<(String, IpAddr)>,
     asked: Mutex<Vec<String>>,
+    records: Mutex<Vec<Record>>,
 }
 
-impl FixedNames {
-    pub(crate) fn new<const N: usize>(known: [(&str, IpAddr); N]) -> Self {
-        let known = known.map(|(name, address)| (name.to_owned(), address)).into();
-        Self { known, asked: Mutex::default() }
+impl SurveyedEgress {
+    pub(crate) fn new(known: Vec<(String, IpAddr)>) -> Self {
+        Self { known, asked: Mutex::default(), records: Mutex::default() }
     }
 
     /// The names that were looked up, as often as they were.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    /// What the guard decided about each request, in their order.
+    pub(crate) fn decided(&self) -> Vec<Record> {
+        let records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        records.iter().filter(|record| record.event == egress::Event::Decided).cloned().collect()
+    }
+
+    fn keep(&self, record: Record) {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).push(record);
+    }
 }
 
-impl Resolver for FixedNames {
+impl Resolver for SurveyedEgress {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
         let known = self.known.iter().filter(|(known, _)| known == name);
@@ -59,10 +69,17 @@ pub(super) fn start(
     listener.set_nonblocking(true)?;
     let (stop, stopped) = oneshot::channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let surveyed = match &names {
+        Names::OfTheHost => None,
+        Names::Surveyed(egress) => Some(egress.clone()),
+    };
     std::thread::Builder::new().name("guard".into()).spawn(move || {
         let recorder: Recorder = Arc::new(move |record: Record| {
             if let Ok(details) = serde_json::to_value(&record) {
                 ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
+            }
+            if let Some(surveyed) = &surveyed {
+                surveyed.keep(record);
             }
         });
         let stopped = async { drop(stopped.await) };
@@ -73,7 +90,7 @@ pub(super) fn start(
                     let guard = Guard::new(policy, SystemResolver::new(), recorder);
                     Arc::new(guard).run(listener, stopped).await;
                 }
-                Names::Fixed(names) => {
+                Names::Surveyed(names) => {
                     Arc::new(Guard::new(policy, names, recorder)).run(listener, stopped).await;
                 }
             }

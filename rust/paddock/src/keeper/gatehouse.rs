@@ -14,7 +14,7 @@ use confine::pidfd::PidFd;
 use confine::proc::{TaskFiles, executable};
 use confine::{Layer, Pid, ProcessId};
 
-use super::Event;
+use super::events::Event;
 use super::roster::{Roster, Warden};
 use warden::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
 

@@ -7,6 +7,7 @@ mod canaries;
 mod control;
 mod descriptors;
 mod egress_guard;
+mod events;
 mod failure;
 mod gatehouse;
 mod log;
@@ -23,9 +24,7 @@ mod verifier;
 mod watch;
 mod witnesses;
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use confine::{Layer, ProcessId};
@@ -36,44 +35,21 @@ use crate::launch::{Directories, OnViolation, Plan};
 use crate::notices::Notices;
 use crate::pins::Outcome;
 use crate::state::{KeeperLock, Ledger, Record};
+use events::Event;
 use gatehouse::Knock;
 use roster::Roster;
 use verifier::Report;
 use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 
 pub(crate) use control::{Request, ask_keeper};
-pub(crate) use egress_guard::FixedNames;
+pub(crate) use egress_guard::SurveyedEgress;
+pub(crate) use events::Events;
 pub(crate) use stage::remove_tree;
 pub(crate) use stop::{end_processes, members_left};
 pub(crate) use survey::{Surveyed, survey};
 
 /// How long nono gets to give the terminal back once the client has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// What the keeper's threads tell its main thread.
-enum Event {
-    /// Somebody at the gate says it is a warden.
-    Knock(Knock),
-    /// Somebody at the gate was sent away.
-    Refused {
-        caller: Option<ProcessId>,
-        why: String,
-    },
-    FromWarden {
-        layer: Layer,
-        message: ToKeeper,
-        descriptors: Vec<OwnedFd>,
-    },
-    WardenLost {
-        layer: Layer,
-        why: String,
-    },
-    /// A pass found a task that is not confirmed to be confined.
-    Violation(Box<Report>),
-    Signal(i32),
-    /// `paddock stop`.
-    StopRequested,
-}
 
 /// A launch under way.
 struct Keeper<'a> {
@@ -84,8 +60,7 @@ struct Keeper<'a> {
     notices: Notices,
     record: Record,
     lock: KeeperLock,
-    events: Receiver<Event>,
-    sender: Sender<Event>,
+    events: Events,
     terminal: terminal::Terminal,
     log: log::LayerLog,
     watch: Option<watch::Watch>,
@@ -109,15 +84,9 @@ pub(crate) fn run(
     pinned: &Outcome,
 ) -> Result<u8, Error> {
     refuse_other_children()?;
-    spawn::allow_many_descriptors();
-    // From here on a signal is an event: what is made is also removed.
-    let (sender, events) = channel();
-    terminal::forward_signals(sender.clone()).map_err(|e| Error::DirectoryUnusable {
-        path: plan.paths.state.clone(),
-        reason: format!("no thread for signals: {e}"),
-    })?;
+    let events = Events::listen()?;
     let stage = stage::Stage::set(plan, directories)?;
-    let mut keeper = Keeper::open(plan, pinned, notices, sender, events)?;
+    let mut keeper = Keeper::open(plan, pinned, notices, events)?;
     let outcome = keeper.live();
     let survivors = keeper.stop();
     if survivors == 0 {
@@ -144,7 +113,19 @@ pub(crate) fn refuse_other_children() -> Result<(), Error> {
 impl Keeper<'_> {
     /// The launch between its first directory and its end.
     fn live(&mut self) -> Result<u8, Error> {
-        gatehouse::open(&self.plan.paths.gate(), self.sender.clone()).map_err(|e| {
+        let guard = self.build()?;
+        let confirmed = self.start_watch()?;
+        self.start_agent(confirmed)?;
+        let ended = self.wait_for_client()?;
+        self.last_look()?;
+        self.say_farewell(ended);
+        drop(guard);
+        Ok(ended.code())
+    }
+
+    /// Every layer, each proved by its warden; nothing of the agent runs yet.
+    fn build(&mut self) -> Result<egress_guard::RunningGuard, Error> {
+        gatehouse::open(&self.plan.paths.gate(), self.events.sender.clone()).map_err(|e| {
             Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
         })?;
         let veil = self.start_outermost();
@@ -163,13 +144,7 @@ impl Keeper<'_> {
         self.hear_proof(Layer::Pen, &attempts)?;
         let guard = self.start_guard()?;
         self.admit_inner(&canaries)?;
-        let confirmed = self.start_watch()?;
-        self.start_agent(confirmed)?;
-        let ended = self.wait_for_client()?;
-        self.last_look()?;
-        self.say_farewell(ended);
-        drop(guard);
-        Ok(ended.code())
+        Ok(guard)
     }
 
     /// Waits for the agent's client to end, and does what is asked meanwhile.
@@ -378,10 +353,10 @@ impl Keeper<'_> {
     fn next_event(&mut self, deadline: Option<Instant>) -> Result<Option<Event>, Error> {
         use std::sync::mpsc::RecvTimeoutError;
         let received = match deadline {
-            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            None => self.events.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(deadline) => {
                 let left = deadline.saturating_duration_since(Instant::now());
-                self.events.recv_timeout(left)
+                self.events.receiver.recv_timeout(left)
             }
         };
         match received {
@@ -409,8 +384,7 @@ impl<'a> Keeper<'a> {
         plan: &'a Plan,
         pinned: &'a Outcome,
         notices: Notices,
-        sender: Sender<Event>,
-        events: Receiver<Event>,
+        events: Events,
     ) -> Result<Self, Error> {
         let unusable = |e: std::io::Error| Error::DirectoryUnusable {
             path: plan.paths.state.clone(),
@@ -448,7 +422,6 @@ impl<'a> Keeper<'a> {
             record,
             lock,
             events,
-            sender,
             terminal: terminal::Terminal::remember(),
             log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
             watch: None,

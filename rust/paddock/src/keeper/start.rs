@@ -12,9 +12,10 @@ use serde_json::json;
 use signal_hook::consts::SIGCHLD;
 
 use super::canaries::{Canaries, evaluate};
+use super::events::Event;
 use super::gatehouse::{Knock, Place, identify};
 use super::roster::Warden;
-use super::{Event, Keeper, egress_guard, spawn, verifier, watch};
+use super::{Keeper, egress_guard, spawn, verifier, watch};
 use crate::error::Error;
 use crate::launch::AgentHalf;
 use crate::state::{Part, PenNamespaces, Phase};
@@ -116,13 +117,13 @@ impl Keeper<'_> {
             }
         };
         for event in put_off {
-            let _ = self.sender.send(event);
+            let _ = self.events.sender.send(event);
         }
         let listener = listener
             .map(TcpListener::from)
             .ok_or_else(|| self.layer_failed("pen", "the guard's socket did not arrive"))?;
         let names = match &self.survey {
-            Some(survey) => egress_guard::Names::Fixed(survey.names.clone()),
+            Some(survey) => egress_guard::Names::Surveyed(survey.egress.clone()),
             None => egress_guard::Names::OfTheHost,
         };
         egress_guard::start(listener, self.plan.policy.clone(), names, self.ledger.clone())
@@ -245,9 +246,12 @@ impl Keeper<'_> {
             entries.server_port = Some(self.plan.ports.server);
         }
         self.wait_for_canarys_end()?;
-        let watch =
-            watch::Watch::start(self.roster.clone(), self.ledger.clone(), self.sender.clone())
-                .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
+        let watch = watch::Watch::start(
+            self.roster.clone(),
+            self.ledger.clone(),
+            self.events.sender.clone(),
+        )
+        .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
         let report = watch
             .look_now()
             .ok_or_else(|| self.layer_failed("pen", "the first pass did not finish"))?;
@@ -414,7 +418,7 @@ impl Keeper<'_> {
             }
         };
         for event in put_off {
-            let _ = self.sender.send(event);
+            let _ = self.events.sender.send(event);
         }
         if let Some(survey) = &mut self.survey {
             survey.observed.insert(layer, surveyed);

@@ -11,7 +11,7 @@ use signal_hook::consts::{
     SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGWINCH,
 };
 
-use super::Event;
+use super::events::Event;
 
 /// Leaves what a full-screen program may have left on: mouse reports, focus
 /// reports, bracketed paste, keyboard protocols, the alternate screen, a hidden

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use confine::escape::escape_short;
 use serde_json::json;
 
-use super::Event;
+use super::events::Event;
 use super::roster::Roster;
 use super::verifier::{Depth, Report, Verifier};
 use crate::state::Ledger;

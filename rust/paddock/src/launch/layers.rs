@@ -165,7 +165,7 @@ impl Plan {
         let mut argv = self.nono_argv("server");
         argv.option("--allow-unix-socket", &self.paths.gate());
         match &self.link {
-            Link::Unix(_) => argv.option("--allow-unix-socket-dir-bind", &self.paths.link_folder()),
+            Link::Unix(socket) => argv.option("--allow-unix-socket-bind", socket),
             Link::Tcp(port) => {
                 let port = port.to_string();
                 argv.words(&["--listen-port", &port, "--open-port", &port]);
@@ -192,6 +192,8 @@ impl Plan {
         let mut argv = self.nono_argv("client");
         argv.option("--allow-unix-socket", &self.paths.gate());
         match &self.link {
+            // nono 0.81 forgets a single socket that is not there yet. Only the server
+            // can make one in this folder, and only that one.
             Link::Unix(_) => argv.option("--allow-unix-socket-dir", &self.paths.link_folder()),
             Link::Tcp(port) => argv.words(&["--open-port", &port.to_string()]),
         }

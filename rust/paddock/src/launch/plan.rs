@@ -45,7 +45,7 @@ impl Paths {
     }
     /// Those of its sockets that have the longest paths.
     pub(crate) fn longest_sockets(&self) -> [PathBuf; 2] {
-        [self.link_folder().join("agent.sock"), self.canaries_in_pen().join("seqpacket.sock")]
+        [self.link_socket(), self.canaries_in_pen().join("seqpacket.sock")]
     }
     pub(crate) fn gate(&self) -> PathBuf {
         self.inside.join("gate.sock")
@@ -53,9 +53,13 @@ impl Paths {
     pub(crate) fn control(&self) -> PathBuf {
         self.launch.join("control.sock")
     }
-    /// The one folder in which the server may bind.
+    /// The one folder in which the server may make a socket.
     pub(crate) fn link_folder(&self) -> PathBuf {
         self.inside.join("link")
+    }
+    /// The one socket there that the server may bind and the client connect to.
+    pub(crate) fn link_socket(&self) -> PathBuf {
+        self.link_folder().join("agent.sock")
     }
     pub(crate) fn profile(&self, layer: &str) -> PathBuf {
         self.inside.join(format!("profiles/{layer}.json"))
@@ -170,12 +174,12 @@ impl Plan {
         let (ports, held_ports) = ports::choose(tier)?;
         let link = match agent.file.link.kind {
             LinkKind::Tcp => Link::Tcp(ports.server),
-            LinkKind::Unix => Link::Unix(paths.link_folder().join("agent.sock")),
+            LinkKind::Unix => Link::Unix(paths.link_socket()),
         };
         let password = random_password()?;
         values.set("program", &program.path);
         values.set("port", ports.server.to_string());
-        values.set("link", paths.link_folder().join("agent.sock"));
+        values.set("link", paths.link_socket());
         values.set("workspace", &workspace.root);
         values.set("password-sha256", crate::files::sha256(password.as_bytes()));
         let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {

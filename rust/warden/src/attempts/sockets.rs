@@ -36,8 +36,7 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         AttemptKind::SocketPair => UnixStream::pair().map(drop),
         AttemptKind::PassDescriptor => pass_descriptor(),
         AttemptKind::RaceToConnect(forbidden, allowed, milliseconds) => {
-            let limit = Duration::from_millis((*milliseconds).into());
-            confine::sys::attempt_race_to_connect(forbidden, allowed, limit)
+            race_to_connect(forbidden, allowed, Duration::from_millis((*milliseconds).into()))
         }
         _ => return None,
     })
@@ -52,6 +51,16 @@ fn connect_seqpacket(path: &Path) -> io::Result<()> {
 fn connect_abstract(name: &[u8]) -> io::Result<()> {
     use std::os::linux::net::SocketAddrExt;
     UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?).map(drop)
+}
+
+/// The allowed one is where this place may listen itself, if it may.
+fn race_to_connect(forbidden: &Path, allowed: &Path, limit: Duration) -> io::Result<()> {
+    let listener = UnixListener::bind(allowed);
+    let raced = confine::sys::attempt_race_to_connect(forbidden, allowed, limit);
+    if listener.is_ok() {
+        let _ = std::fs::remove_file(allowed);
+    }
+    raced
 }
 
 fn send_message(path: &Path) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! What the survey tries to reach: decoys on the host, gone with this.
 
+use std::fs::File;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
@@ -14,6 +15,8 @@ use confine::sys::{SpawnSetup, prepare_spawn};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::error::Error;
+use crate::files::open_plain;
+use crate::keeper::remove_tree;
 use crate::launch::{Directories, LaunchId, Paths, Plan, private_directory};
 
 /// Names of sockets that act for whoever connects, below a runtime directory.
@@ -61,6 +64,58 @@ pub(super) struct Ground {
     child: Child,
     over: Arc<AtomicBool>,
     held: Vec<OwnedFd>,
+    /// While this process lives nobody else removes them.
+    _lock: File,
+}
+
+/// What the decoys' directories are called, before the part that is random.
+const NAME: &str = "paddock-doctor-";
+/// In the runtime directory's: who holds this lock uses the decoys.
+const LOCK: &str = "lock";
+/// In the runtime directory's: a link to the other directory.
+const OTHER: &str = "temporary";
+
+/// Removes the decoys of doctors that did not live to do it. Nobody may begin to
+/// make some meanwhile.
+fn sweep(runtime: &Path) {
+    for entry in std::fs::read_dir(runtime).into_iter().flatten().flatten() {
+        let root = entry.path();
+        if !entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes()) {
+            continue;
+        }
+        let lock = open_plain(File::options().write(true), &root.join(LOCK));
+        let is_abandoned = match lock {
+            Ok(lock) => lock.try_lock().is_ok(),
+            // It is made right after its directory.
+            Err(_) => std::fs::remove_dir(&root).is_ok(),
+        };
+        if !is_abandoned {
+            continue;
+        }
+        let other = std::fs::read_link(root.join(OTHER)).ok();
+        // A link of another name is not one of ours.
+        if let Some(other) = other.filter(|other| other.file_name() == root.file_name()) {
+            let _ = remove_tree(&other);
+        }
+        let _ = remove_tree(&root);
+    }
+}
+
+fn make_private(directory: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().mode(0o700).create(directory)
+}
+
+/// Makes the first directory of the decoys and takes its lock, one doctor after the
+/// other.
+fn start(runtime: &Path, root: &Path) -> std::io::Result<File> {
+    let turn = File::open(runtime)?;
+    turn.lock()?;
+    sweep(runtime);
+    make_private(root)?;
+    let lock = File::create_new(root.join(LOCK))?;
+    lock.try_lock()?;
+    Ok(lock)
 }
 
 /// Sockets of every kind at `path`, `path.d` and `path.s`.
@@ -104,25 +159,24 @@ impl Ground {
             reason: format!("the doctor's decoys cannot be made: {e}"),
         };
         let id = LaunchId::random().map_err(failed)?;
-        let name = format!("paddock-doctor-{}", id.as_str());
+        let name = format!("{NAME}{}", id.as_str());
         let temporary = temporary.join(&name);
         let root = directories.runtime.join(&name);
-        let made = Self::make(&root, &temporary, warden);
+        let made = start(&directories.runtime, &root)
+            .and_then(|lock| Self::make(&root, &temporary, warden, lock));
         if made.is_err() {
-            for directory in [&root, &temporary] {
+            for directory in [&temporary, &root] {
                 let _ = std::fs::remove_dir_all(directory);
             }
         }
         made.map_err(failed)
     }
 
-    fn make(root: &Path, temporary: &Path, warden: &Path) -> std::io::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
+    fn make(root: &Path, temporary: &Path, warden: &Path, lock: File) -> std::io::Result<Self> {
+        std::os::unix::fs::symlink(temporary, root.join(OTHER))?;
         let home = root.join("home");
         let (workspace, outside) = (temporary.join("workspace"), temporary.join("outside"));
-        for directory in [root, temporary, &home, &workspace, &outside] {
-            std::fs::DirBuilder::new().mode(0o700).create(directory)?;
-        }
+        [temporary, &home, &workspace, &outside].into_iter().try_for_each(make_private)?;
         let beside = outside.join("secret");
         std::fs::write(&beside, "a decoy\n")?;
         let secret = home.join("secret");
@@ -178,6 +232,7 @@ impl Ground {
             child,
             over: Arc::new(AtomicBool::new(false)),
             held,
+            _lock: lock,
         })
     }
 
@@ -200,7 +255,7 @@ impl Ground {
         std::fs::create_dir(paths.link_folder().join("sub"))?;
         // Who accepts needs a caller, and who is called over and over, one that
         // accepts: a full backlog would hold up the next.
-        let (over, path) = (self.over.clone(), awaited(paths));
+        let (over, path) = (self.over.clone(), paths.link_socket());
         std::thread::Builder::new().name("caller".into()).spawn(move || {
             while !over.load(Ordering::Relaxed) {
                 let _ = UnixStream::connect(&path);
@@ -223,11 +278,6 @@ pub(super) fn foreign(paths: &Paths) -> PathBuf {
     paths.link_folder().join("foreign")
 }
 
-/// Where the server listens for a caller from outside.
-pub(super) fn awaited(paths: &Paths) -> PathBuf {
-    paths.link_folder().join("awaited")
-}
-
 fn pseudo_terminal(held: &mut Vec<OwnedFd>) -> std::io::Result<PathBuf> {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::os::unix::ffi::OsStrExt;
@@ -244,8 +294,36 @@ impl Drop for Ground {
         self.over.store(true, Ordering::Relaxed);
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for directory in [&self.root, &self.temporary] {
+        // By the one the other is found, should this be cut short.
+        for directory in [&self.temporary, &self.root] {
             let _ = std::fs::remove_dir_all(directory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decoys_are_swept_once_their_doctor_is_gone_and_nothing_else_is() {
+        let (runtime, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let decoys = |name: &str, other: &str| {
+            let root = runtime.path().join(name);
+            let other = elsewhere.path().join(other);
+            std::fs::create_dir_all(&root).unwrap();
+            std::fs::create_dir_all(other.join("workspace")).unwrap();
+            std::os::unix::fs::symlink(&other, root.join(OTHER)).unwrap();
+            (File::create(root.join(LOCK)).unwrap(), root, other)
+        };
+        let (held, used, used_other) = decoys("paddock-doctor-used", "paddock-doctor-used");
+        held.try_lock().unwrap();
+        let (_, gone, gone_other) = decoys("paddock-doctor-gone", "paddock-doctor-gone");
+        let (_, odd, odd_other) = decoys("paddock-doctor-odd", "home");
+        let (_, launch, _) = decoys("bcdfghjklmnp", "bcdfghjklmnp");
+        sweep(runtime.path());
+        assert!(used.exists() && used_other.exists() && launch.exists());
+        assert!(!gone.exists() && !gone_other.exists());
+        assert!(!odd.exists() && odd_other.exists(), "not where a link leads by another name");
     }
 }

@@ -2,6 +2,7 @@
 
 mod explained;
 mod ground;
+mod proxied;
 mod rows;
 mod show;
 
@@ -16,7 +17,7 @@ use warden::{AttemptKind, Observation};
 
 use crate::error::Error;
 use crate::files::read_plain;
-use crate::keeper::{self, FixedNames};
+use crate::keeper::{self, Events, SurveyedEgress};
 use crate::launch::{Config, Directories, Plan, Request, Tier, find_self, find_warden};
 use ground::Ground;
 use rows::{Expected, PLACES, Place, Row};
@@ -25,11 +26,6 @@ pub(crate) use show::show;
 
 /// As large as an agent's own profile may be.
 const MOST_PROFILE: u64 = 1 << 20;
-
-/// The one name that the survey's guard lets through.
-const ALLOWED_NAME: &str = "allowed.test";
-/// A name on the allowlist that resolves to the host itself.
-const OWN_NAME: &str = "own.test";
 
 /// What happened in one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +52,16 @@ pub(crate) struct Line {
     pub(crate) cells: Vec<(Place, Cell)>,
     /// What nono says that the server may do, where it can be asked.
     pub(crate) explained: Option<bool>,
+    /// What the guard made of it, where it goes through the proxy.
+    pub(crate) guard: Option<GuardsWord>,
+}
+
+/// The guard's own record of a request.
+pub(crate) struct GuardsWord {
+    /// Each time it was asked; empty where nono had refused already.
+    pub(crate) reasons: Vec<&'static str>,
+    /// It did what it must.
+    pub(crate) holds: bool,
 }
 
 impl Line {
@@ -73,10 +79,15 @@ impl Line {
         })
     }
 
-    /// Places where something got through that must be refused.
+    /// Places where something got through that must be refused. The guard's record
+    /// outweighs that nobody answered.
     pub(crate) fn escapes(&self) -> impl Iterator<Item = Place> {
-        let is_escape = |cell: &Cell| cell.expected == Expected::Refused && !cell.is_as_expected();
-        self.cells.iter().filter(move |(_, cell)| is_escape(cell)).map(|(place, _)| *place)
+        let is_let_through = self.guard.as_ref().is_some_and(|guard| !guard.holds);
+        let is_escape = move |place: Place, cell: &Cell| {
+            let is_guards = is_let_through && place == Place::Server;
+            cell.expected == Expected::Refused && (is_guards || !cell.is_as_expected())
+        };
+        self.cells.iter().filter(move |(p, cell)| is_escape(*p, cell)).map(|(place, _)| *place)
     }
 
     /// Places where something is refused that must work.
@@ -92,6 +103,8 @@ impl Line {
 pub(crate) struct Matrix {
     pub(crate) tier: Tier,
     pub(crate) lines: Vec<Line>,
+    /// The agent whose policies these are.
+    pub(crate) agent: String,
     /// Names that the guard looked up, as often as it did.
     pub(crate) looked_up: Vec<String>,
 }
@@ -105,7 +118,7 @@ impl Matrix {
         // Where most controls fail, as in another sandbox, nothing is shown.
         controlled.len() > without.len()
             && self.lines.iter().filter(|l| l.has_control()).all(|l| l.escapes().count() == 0)
-            && self.looked_up.iter().all(|name| name == OWN_NAME)
+            && self.looked_up.iter().all(|name| proxied::allowed_names().any(|known| known == name))
     }
 
     /// Rows in which nono's own word and the server's attempt differ.
@@ -134,12 +147,13 @@ impl Matrix {
                 "group": line.group, "operation": line.name, "control": line.has_control(),
                 "places": cells,
                 "judged": line.is_judged(),
+                "guard": line.guard.as_ref().map(|guard| &guard.reasons),
                 "nonoSays": line.explained.map(|is| if is { "allowed" } else { "denied" }),
                 "escapes": line.escapes().map(Place::name).collect::<Vec<_>>(),
             })
         };
         json!({
-            "tier": self.tier.name(), "holds": self.holds(),
+            "agent": self.agent, "tier": self.tier.name(), "holds": self.holds(),
             "rows": self.lines.iter().map(line).collect::<Vec<_>>(),
             "lookedUp": self.looked_up,
             "disagreements": self.disagreements().map(|line| &line.name).collect::<Vec<_>>(),
@@ -228,12 +242,13 @@ const ERRORS: [(Errno, &str); 22] = [
     (Errno::XDEV, "EXDEV"),
 ];
 
-/// Makes the survey for `tier` and judges it; with `profile` in place of the
-/// server's policy.
+/// Makes the survey of `agent` in `tier` and judges it; with `profile` in place of
+/// the server's policy.
 ///
 /// # Errors
 /// When a layer does not start, its self-test fails, or decoys cannot be made.
 pub(crate) fn survey(
+    agent: &str,
     tier: Tier,
     profile: Option<&Path>,
     directories: &Directories,
@@ -242,13 +257,13 @@ pub(crate) fn survey(
     keeper::refuse_other_children()?;
     let profile = profile.map(read_profile).transpose()?;
     let warden = find_warden(&find_self()?)?;
+    let events = Events::listen()?;
     let mut ground = Ground::prepare(&warden.path, directories)?;
-    let port = ground.tcp.port();
-    config.egress.hosts = vec![format!("{ALLOWED_NAME}:{port}"), format!("{OWN_NAME}:{port}")];
+    config.egress.hosts = proxied::hosts(ground.tcp.port());
     config.egress.exceptions =
-        [(ALLOWED_NAME.to_owned(), ground.tcp.ip().to_string())].into_iter().collect();
+        [(proxied::ALLOWED_NAME.to_owned(), ground.tcp.ip().to_string())].into_iter().collect();
     let request = Request {
-        agent: Some("standin".into()),
+        agent: Some(agent.to_owned()),
         workspace: Some(ground.workspace.clone()),
         tier: Some(tier),
         arguments: Vec::new(),
@@ -273,7 +288,7 @@ pub(crate) fn survey(
         let (place, target) = (place.unwrap_or(Place::Pen), target.unwrap_or(host_process));
         of_layers.iter().map(|row| row.attempt(place, target)).collect()
     });
-    let names = Arc::new(FixedNames::new([(OWN_NAME, ground.tcp.ip())]));
+    let egress = Arc::new(SurveyedEgress::new(proxied::addresses()));
     let mut said = Vec::new();
     let ready = || {
         ground.complete(&plan).map_err(|e| Error::DirectoryUnusable {
@@ -284,26 +299,26 @@ pub(crate) fn survey(
         said = explained::all(&plan, in_server);
         Ok(())
     };
-    let surveyed =
-        keeper::survey(&plan, directories, &outside, &veil, attempts, names.clone(), ready);
-    let surveyed = match surveyed {
-        // A launch that did not come to be is not kept either.
-        Err(error @ (Error::SelfTest { .. } | Error::LayerStart { .. })) => {
-            let _ = keeper::remove_tree(&paths.state);
-            return Err(error);
-        }
-        surveyed => surveyed?,
-    };
+    let surveyed = keeper::survey(
+        &plan,
+        directories,
+        events,
+        &outside,
+        &veil,
+        attempts,
+        egress.clone(),
+        ready,
+    )?;
     let answers = surveyed.layers.values().chain(&surveyed.veil).chain([&surveyed.outside]);
     if surveyed.layers.len() != 3 || answers.map(Vec::len).any(|length| length != rows.len()) {
         let what = "not every operation was tried in every place".into();
         return Err(Error::Unconfined { what });
     }
-    let mut matrix = judge(tier, &rows, &surveyed);
+    let mut matrix = judge(agent, tier, &rows, &surveyed, &egress.decided());
     for (line, said) in matrix.lines.iter_mut().zip(said) {
         line.explained = said;
     }
-    matrix.looked_up = names.asked();
+    matrix.looked_up = egress.asked();
     Ok(matrix)
 }
 
@@ -313,7 +328,13 @@ fn read_profile(path: &Path) -> Result<String, Error> {
     String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))
 }
 
-fn judge(tier: Tier, rows: &[Row], surveyed: &keeper::Surveyed) -> Matrix {
+fn judge(
+    agent: &str,
+    tier: Tier,
+    rows: &[Row],
+    surveyed: &keeper::Surveyed,
+    decided: &[egress::Record],
+) -> Matrix {
     let observed = |place: Place, at: usize| -> Option<Observation> {
         match place {
             Place::Outside => surveyed.outside.get(at).copied(),
@@ -336,8 +357,12 @@ fn judge(tier: Tier, rows: &[Row], surveyed: &keeper::Surveyed) -> Matrix {
             })
             .collect(),
         explained: None,
+        guard: row.proxied.as_ref().map(|proxied| GuardsWord {
+            reasons: proxied.reasons(decided),
+            holds: proxied.holds(decided),
+        }),
     });
-    Matrix { tier, lines: lines.collect(), looked_up: Vec::new() }
+    Matrix { agent: agent.to_owned(), tier, lines: lines.collect(), looked_up: Vec::new() }
 }
 
 #[cfg(test)]
@@ -354,14 +379,19 @@ mod tests {
                 (Place::Server, cell(server.0, server.1)),
             ],
             explained: Some(true),
+            guard: None,
         }
+    }
+
+    fn matrix(lines: Vec<Line>) -> Matrix {
+        Matrix { agent: "a".into(), tier: Tier::Sealed, lines, looked_up: Vec::new() }
     }
 
     fn holds(line: Line) -> bool {
         // Beside rows of which everything holds.
         let good = || self::line(Observation::Worked, (Expected::Refused, Observation::Failed(13)));
         let lines = vec![line, good(), good()];
-        Matrix { tier: Tier::Sealed, lines, looked_up: Vec::new() }.holds()
+        matrix(lines).holds()
     }
 
     #[test]
@@ -380,7 +410,7 @@ mod tests {
             assert_eq!(holds(line(outside, (expected, observed))), wanted, "{case}");
         }
         let lines = vec![line(failed, (Refused, failed))];
-        let matrix = Matrix { tier: Tier::Sealed, lines, looked_up: Vec::new() };
+        let matrix = matrix(lines);
         assert!(!matrix.holds(), "without any control nothing is shown");
         assert_eq!(line(worked, (Works, failed)).refusals().count(), 1);
         assert!(!line(failed, (Refused, failed)).has_control());
@@ -393,11 +423,21 @@ mod tests {
             line(worked, (Expected::Refused, failed)),
             line(worked, (Expected::Works, worked)),
         ];
-        let mut matrix = Matrix { tier: Tier::Sealed, lines, looked_up: vec![OWN_NAME.into()] };
+        let mut matrix = Matrix { looked_up: vec!["own.test".into()], ..matrix(lines) };
         assert!(matrix.holds());
         assert_eq!(matrix.disagreements().count(), 1, "nono says that both are allowed");
         matrix.looked_up.push("elsewhere.test".into());
         assert!(!matrix.holds());
+    }
+
+    #[test]
+    fn the_guards_record_outweighs_that_nobody_answered() {
+        let (worked, failed) = (Observation::Worked, Observation::Failed(13));
+        for holds in [true, false] {
+            let mut line = line(worked, (Expected::Refused, failed));
+            line.guard = Some(GuardsWord { reasons: vec!["connect-failed"], holds });
+            assert_eq!(line.escapes().count(), usize::from(!holds));
+        }
     }
 
     #[test]

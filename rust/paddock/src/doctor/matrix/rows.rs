@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use confine::Pid;
-use warden::AttemptKind;
+use warden::{AttemptKind, Link};
 
-use super::ground::{Ground, SERVICES, awaited, foreign, in_pen};
+use super::ground::{Ground, SERVICES, foreign, in_pen};
+use super::proxied::{self, Proxied};
 use crate::launch::{Paths, Plan, Tier};
 
 /// Where an operation is tried, from the outside in.
@@ -50,6 +51,8 @@ pub(crate) struct Row {
     pub(crate) group: &'static str,
     pub(crate) name: String,
     pub(crate) expected: Expectations,
+    /// It asks the guard for something.
+    pub(crate) proxied: Option<Proxied>,
     /// In each place; the process that is meant is another one in each.
     kind: Box<dyn Fn(Place, Pid) -> AttemptKind>,
 }
@@ -89,7 +92,7 @@ impl Rows {
         kind: impl Fn(Place, Pid) -> AttemptKind + 'static,
     ) {
         let (group, name) = (self.group, name.into());
-        self.rows.push(Row { group, name, expected, kind: Box::new(kind) });
+        self.rows.push(Row { group, name, expected, proxied: None, kind: Box::new(kind) });
     }
 }
 
@@ -97,7 +100,7 @@ impl Rows {
 pub(crate) fn rows(ground: &Ground, plan: &Plan, home: &Path) -> Vec<Row> {
     let (paths, tier) = (&plan.paths, plan.tier);
     let mut rows = Rows { rows: Vec::new(), group: "" };
-    link_folder(&mut rows, paths);
+    link_folder(&mut rows, plan);
     unix_sockets(&mut rows, ground, paths, tier);
     network(&mut rows, ground, plan, tier);
     files(&mut rows, ground, tier, home);
@@ -106,18 +109,27 @@ pub(crate) fn rows(ground: &Ground, plan: &Plan, home: &Path) -> Vec<Row> {
     rows.rows
 }
 
-fn link_folder(rows: &mut Rows, paths: &Paths) {
+fn link_folder(rows: &mut Rows, plan: &Plan) {
     use AttemptKind::{AcceptCaller, BindSocket, ConnectStream, CreateFile};
     rows.group = "the server's one folder";
+    let paths = &plan.paths;
     let (folder, other) = (paths.link_folder(), paths.canaries_in_pen());
-    rows.add("make a file in it", SERVERS, CreateFile(folder.join("new")));
+    // A server that listens on a port has no such folder.
+    let (own, deeper) = match plan.link {
+        Link::Unix(_) => (SERVERS, IN_PEN),
+        Link::Tcp(_) => (INNER, INNER),
+    };
+    rows.add("make a file in it", own, CreateFile(folder.join("new")));
     rows.add("make a file in another folder", HOST, CreateFile(other.join("new")));
-    rows.add("bind a socket in it", SERVERS, BindSocket(folder.join("own")));
+    rows.add("bind the server's socket in it", own, BindSocket(paths.link_socket()));
+    rows.add("bind another socket in it", deeper, BindSocket(folder.join("other")));
     rows.add("bind in another folder", HOST, BindSocket(other.join("own")));
-    let deeper = [Works, Works, Refused, Refused];
     rows.add("bind in a folder inside it", deeper, BindSocket(folder.join("sub/own")));
-    rows.add("accept a caller there and know who it is", SERVERS, AcceptCaller(awaited(paths)));
-    rows.add("connect to a foreign socket in it", SHOWN, ConnectStream(foreign(paths)));
+    let accept = AcceptCaller(paths.link_socket());
+    rows.add("accept a caller there and know who it is", own, accept);
+    // The client may connect to any there: but for the server nobody inside makes one.
+    let foreigns = [deeper[0], deeper[1], deeper[2], Either];
+    rows.add("connect to a foreign socket in it", foreigns, ConnectStream(foreign(paths)));
 }
 
 fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
@@ -145,7 +157,7 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
         rows.add(format!("the real {name}"), host_only(tier), ConnectStream(path));
     }
     if let Some(forbidden) = ground.services.first() {
-        let race = RaceToConnect(forbidden.clone(), foreign(paths), 300);
+        let race = RaceToConnect(forbidden.clone(), paths.link_socket(), 300);
         // Without a veil mediation alone stands there, and can lose.
         let expected = if tier.has_veil() { HOST } else { SHOWN };
         rows.add("two threads race the address, 0.3 s", expected, race);
@@ -210,41 +222,33 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     rows.add("set up io_uring", INNER, IoUring);
     rows.add("a socket by 32-bit calls", INNER, SocketBy32BitCall);
     rows.add("a socket by x32 calls", INNER, SocketByX32Call);
-    proxy(rows, ground, tier);
+    // Where it answers the allowlist of names is not asked.
+    let guard = SocketAddr::from(([127, 0, 0, 1], plan.ports.guard));
+    let control = ground.tcp;
+    rows.by_place("the guard's port, past nono", INNER, move |place, _| match place {
+        Place::Outside => ConnectTcp(control),
+        _ => ConnectTcp(guard),
+    });
+    proxy(rows, ground);
 }
 
-/// Only the server has a proxy. The control is that what is asked for answers; of
-/// addresses that nobody has here a refusal says nothing, and they are shown.
-fn proxy(rows: &mut Rows, ground: &Ground, _tier: Tier) {
+/// Only the server has a proxy; the client is asked, too, and has none. The control
+/// is a port of the host: the row of the allowed name shows that the proxy leads
+/// there.
+fn proxy(rows: &mut Rows, ground: &Ground) {
     rows.group = "through the proxy";
-    let (control, port) = (ground.tcp, ground.tcp.port());
-    let targets = [
-        ("an allowed name", format!("{}:{port}", super::ALLOWED_NAME), Works),
-        (
-            "an allowed name, another port",
-            format!("{}:{}", super::ALLOWED_NAME, ground.tcp_other.port()),
-            Refused,
-        ),
-        ("a name that is not allowed", format!("elsewhere.test:{port}"), Refused),
-        ("an address", format!("127.0.0.1:{port}"), Refused),
-        ("an address as one number", format!("2130706433:{port}"), Refused),
-        ("a name that is this host", format!("localhost:{port}"), Refused),
-        (
-            "an allowed name that resolves to loopback",
-            format!("{}:{port}", super::OWN_NAME),
-            Refused,
-        ),
-        ("a private address", format!("10.0.0.1:{port}"), Either),
-        ("a link-local address", "169.254.1.1:80".into(), Either),
-        ("a metadata address", "169.254.169.254:80".into(), Either),
-        ("a metadata name", "metadata.google.internal:80".into(), Refused),
-    ];
-    for (name, target, in_server) in targets {
-        // The client has no proxy at all.
-        rows.by_place(name, [Either, Either, in_server, Either], move |place, _| match place {
+    let control = ground.tcp;
+    for asked in proxied::all(ground.tcp.port(), ground.tcp_other.port()) {
+        let in_server = if asked.allowed { Works } else { Refused };
+        let target = asked.target();
+        let expected = [Either, Either, in_server, Refused];
+        rows.by_place(asked.operation, expected, move |place, _| match place {
             Place::Outside => AttemptKind::ConnectTcp(control),
             _ => AttemptKind::Tunnel(target.clone()),
         });
+        if let Some(row) = rows.rows.last_mut() {
+            row.proxied = Some(asked);
+        }
     }
 }
 

@@ -33,8 +33,12 @@ pub(crate) fn show(matrix: &Matrix) -> Result<(), Error> {
     }
     for line in matrix.lines.iter().filter(|line| line.has_control()) {
         for place in line.escapes() {
+            let what = match &line.guard {
+                Some(guard) if !guard.holds => "is not refused by the guard for its address in",
+                _ => "works in",
+            };
             print(format_args!(
-                "  {}: \"{}\" works in the {} and must be refused; {}",
+                "  {}: \"{}\" {what} the {} and must be refused; {}",
                 line.group,
                 line.name,
                 place.name(),
@@ -60,10 +64,13 @@ fn row(line: &Line) -> String {
             format!("{:<COLUMN$}", name_of(cell.observed) + mark)
         })
         .collect();
-    let note = match (line.has_control(), line.is_judged()) {
-        (false, _) => "   no control: shows nothing",
-        (true, false) => "   not judged",
-        (true, true) => "",
+    let note = match (line.has_control(), line.is_judged(), &line.guard) {
+        (false, ..) => "   no control: shows nothing".to_owned(),
+        (true, _, Some(guard)) if !guard.reasons.is_empty() => {
+            format!("   guard: {}", guard.reasons.join(", "))
+        }
+        (true, false, _) => "   not judged".to_owned(),
+        (true, true, _) => String::new(),
     };
     format!("  {:<42}{}{note}", line.name, cells.concat().trim_end())
 }
@@ -75,8 +82,8 @@ fn conclusion(matrix: &Matrix) -> String {
     let without = matrix.lines.len() - judged - shown;
     let verdict = if matrix.holds() { "nothing got through" } else { "something got through (!!)" };
     format!(
-        "{} tier: {judged} operations that must be refused where an agent runs, each with its \
+        "{}, {} tier: {judged} operations that must be refused where an agent runs, each with its \
          control: {verdict}; {shown} are shown and not judged, {without} have no control",
-        matrix.tier
+        matrix.agent, matrix.tier
     )
 }
