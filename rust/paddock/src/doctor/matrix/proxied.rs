@@ -129,9 +129,9 @@ mod tests {
 
     #[test]
     fn only_the_guards_own_refusal_for_that_reason_counts() {
+        use Decision::{Allowed, Failed, Refused};
         let all = all(1, 2);
         let of = |host: &str| all.iter().find(|p| p.host == host && p.port == 1).unwrap();
-        use Decision::{Allowed, Failed, Refused};
         for (host, decision, reason, wanted) in [
             ("private.test", Refused, "special-address", true),
             ("private.test", Refused, "host-not-allowed", false),
