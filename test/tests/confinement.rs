@@ -302,12 +302,15 @@ fn the_granted_socket_works_where_another_does_not() {
         let granted = [
             format!("stream:{}", link.join("agent.sock").display()),
             format!("stream:{}", confined.inside().join("gate.sock").display()),
-            format!("bind:{}", link.join("new.sock").display()),
         ];
         let mut refused = [other.attempts(), in_workspace.attempts()].concat();
         refused.extend(on(
             "bind",
-            &[host.workspace().join("new.sock"), confined.inside().join("new.sock")],
+            &[
+                link.join("new.sock"),
+                host.workspace().join("new.sock"),
+                confined.inside().join("new.sock"),
+            ],
         ));
         let attempts = [&granted[..], &refused].concat();
         let outside = outside(&host, &attempts);

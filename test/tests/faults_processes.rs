@@ -16,16 +16,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paddock_test::faults::{Bystander, events, fault, parts, place};
-use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, send, wait_for, warden};
+use paddock_test::host::{
+    Finished, Host, LIMIT, Launch, TIERS, finish, send, standin_file, wait_for, warden,
+};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// A launch whose agent does what is in the file `next` of the workspace.
 fn obedient<'a>(host: &'a Host, tier: &str) -> Launch<'a> {
+    obedient_agent(host, tier, "standin")
+}
+
+fn obedient_agent<'a>(host: &'a Host, tier: &str, agent: &str) -> Launch<'a> {
     let commands = ["while :; do if [ -e next ]; then mv next now; sh now; touch done; fi; \
                      sleep 0.02; done"];
-    host.start(host.agent_command("standin", &["--tier", tier], &commands))
+    host.start(host.agent_command(agent, &["--tier", tier], &commands))
 }
 
 /// Has the agent do something, to its end.
@@ -180,9 +186,14 @@ fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
         for opaque in ["", "opaque", "thread"] {
             let host = Host::new();
             let fault = place(&fault(), &host.workspace().join("fault"));
-            let launch = obedient(&host, tier);
-            let link = host.runtime().join("paddock").join(&launch.id).join("in/link");
-            let (socket, note) = (link.join("hold"), host.workspace().join("note"));
+            // It may bind sockets in the workspace, and be handed something there.
+            host.add_agent("binder", &standin_file("binder"));
+            let shipped = include_str!("../../profiles/standin/server.json");
+            let bind = "\"filesystem\": { \"unix_socket_dir_bind\": [\"$WORKDIR\"],";
+            let profile = shipped.replace("\"filesystem\": {", bind);
+            host.write(".config/paddock/agents/binder/server.json", &profile);
+            let launch = obedient_agent(&host, tier, "binder");
+            let (socket, note) = (host.workspace().join("hold"), host.workspace().join("note"));
             let command =
                 format!("{} hold {} {}", fault.display(), socket.display(), note.display());
             tell_agent(&host, &format!("{command} {opaque} &"));
