@@ -4,33 +4,50 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// The longest line of an answer's head.
-const MOST: u64 = 8192;
+use rustix::io::Errno;
+
+/// The longest head of an answer, in bytes.
+const LONGEST_HEAD: u64 = 16 * 1024;
 
 /// Has the proxy in `HTTPS_PROXY` make a tunnel to `target` (`host:port`), and gives
-/// the tunnel.
+/// the tunnel. Connecting, and each read and write, may take as long as the `limit`.
 ///
 /// # Errors
-/// The system's error; `EDESTADDRREQ` where no proxy is named; the status line, with
-/// no number, where the proxy answers something else than 200.
+/// As [`ask_for_tunnel`]; the status, with no number of the system's, where the proxy
+/// answers something else than 200.
 pub fn open_tunnel(target: &str, limit: Duration) -> io::Result<BufReader<TcpStream>> {
-    let (user, address) = proxy().ok_or_else(|| {
-        io::Error::from_raw_os_error(rustix::io::Errno::DESTADDRREQ.raw_os_error())
-    })?;
+    match ask_for_tunnel(target, limit)? {
+        (200, tunnel) => Ok(tunnel),
+        (status, _) => Err(io::Error::other(format!("the proxy answers {status}"))),
+    }
+}
+
+/// The same, whatever the proxy answers: its status, and what follows the head.
+///
+/// # Errors
+/// The system's error; `EDESTADDRREQ` where no proxy is named, `EPROTO` where what it
+/// answers is no HTTP.
+pub(crate) fn ask_for_tunnel(
+    target: &str,
+    limit: Duration,
+) -> io::Result<(u16, BufReader<TcpStream>)> {
+    let number = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+    let (user, address) = proxy().ok_or_else(|| number(Errno::DESTADDRREQ))?;
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
     let user = base64(user.as_bytes());
-    write!(
-        stream,
+    let request = format!(
         "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nProxy-Authorization: Basic {user}\r\n\r\n"
-    )?;
+    );
+    stream.write_all(request.as_bytes())?;
     let mut answer = BufReader::new(stream);
-    let status = read_line(&mut answer)?;
-    if status.split(' ').nth(1) != Some("200") {
-        return Err(io::Error::other(status));
-    }
-    while !read_line(&mut answer)?.is_empty() {}
-    Ok(answer)
+    let mut left = LONGEST_HEAD;
+    let status = read_line(&mut answer, &mut left)?;
+    let status = status.split(|b| *b == b' ').nth(1).and_then(|word| str::from_utf8(word).ok());
+    let status = status.and_then(|word| word.parse().ok()).ok_or_else(|| number(Errno::PROTO))?;
+    while !read_line(&mut answer, &mut left)?.is_empty() {}
+    Ok((status, answer))
 }
 
 /// Its user part, and where it listens.
@@ -40,10 +57,11 @@ fn proxy() -> Option<(String, SocketAddr)> {
     Some((user.to_owned(), address.parse().ok()?))
 }
 
-fn read_line(answer: &mut BufReader<TcpStream>) -> io::Result<String> {
-    let mut line = String::new();
-    io::Read::take(answer, MOST).read_line(&mut line)?;
-    Ok(line.trim_end().to_owned())
+fn read_line(answer: &mut BufReader<TcpStream>, left: &mut u64) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let read = io::Read::take(answer, *left).read_until(b'\n', &mut line)?;
+    *left -= read as u64;
+    Ok(line.trim_ascii_end().to_owned())
 }
 
 /// RFC 4648, section 4.

@@ -4,7 +4,7 @@
 //! through: what was opened is closed again at once.
 
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::check;
 use crate::Pid;
@@ -135,17 +135,4 @@ pub fn attempt_shared_memory() -> io::Result<()> {
         libc::shmctl(segment, libc::IPC_RMID, std::ptr::null_mut())
     }))
     .map(drop)
-}
-
-/// Duplicates descriptor 0 of the process behind `pidfd` (`pidfd_getfd(2)`).
-///
-/// # Errors
-/// `EPERM` when the check refuses; `EBADF` when it passes but descriptor 0 is
-/// closed: that is access, not refusal.
-pub fn attempt_pidfd_getfd(pidfd: BorrowedFd<'_>) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-    // SAFETY: three integers; the result is a new descriptor or an error.
-    let fd = check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), 0, 0) })?;
-    drop(owned(fd));
-    Ok(())
 }

@@ -9,13 +9,13 @@ mod survey;
 
 pub use attempt::{
     attempt_fast_open, attempt_io_uring_setup, attempt_keyring, attempt_memory_read,
-    attempt_pidfd_getfd, attempt_shared_memory, attempt_trace,
+    attempt_shared_memory, attempt_trace,
 };
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 pub use survey::{
     attempt_32_bit_socket, attempt_change_root, attempt_console_paste, attempt_mount,
-    attempt_pivot_root, attempt_push_input, attempt_race_to_connect, attempt_sendmmsg,
-    attempt_user_namespace, attempt_x32_socket,
+    attempt_pivot_root, attempt_race_to_connect, attempt_sendmmsg, attempt_user_namespace,
+    attempt_x32_socket,
 };
 
 use std::io;

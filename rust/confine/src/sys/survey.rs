@@ -294,21 +294,6 @@ pub fn attempt_x32_socket() -> io::Result<()> {
     })
 }
 
-/// Pushes a character into `terminal` as if it had been typed (`TIOCSTI`,
-/// `ioctl_tty(2)`).
-///
-/// # Errors
-/// `EIO` where the kernel no longer does that, `EPERM` for somebody else's
-/// terminal.
-pub fn attempt_push_input(terminal: BorrowedFd<'_>) -> io::Result<()> {
-    let character = b' ';
-    // SAFETY: the argument points to one live byte, which the kernel reads.
-    check(libc::c_long::from(unsafe {
-        libc::ioctl(terminal.as_raw_fd(), libc::TIOCSTI, &raw const character)
-    }))
-    .map(drop)
-}
-
 /// Pastes what is selected on a console (`TIOCLINUX`, `ioctl_console(2)`).
 ///
 /// # Errors

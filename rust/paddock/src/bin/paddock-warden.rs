@@ -38,9 +38,14 @@ fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
             warden::survey(!options.is_empty())?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(("canary", [])) => loop {
-            std::thread::park();
-        },
+        Some(("canary", [])) => {
+            // Where Yama is in force nobody could trace it but its parent, and what is
+            // refused would be refused to everybody (`PR_SET_PTRACER`, `prctl(2)`).
+            let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
+            loop {
+                std::thread::park();
+            }
+        }
         Some((layer, [option, gate])) if *option == "--gate" => {
             let layer = match layer {
                 "pen" => Layer::Pen,

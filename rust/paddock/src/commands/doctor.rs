@@ -31,7 +31,7 @@ pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
         show_pins(&pins)?;
     }
     // What cannot be built cannot be tried.
-    let survey = || survey(name, wanted, options, &directories);
+    let survey = || survey(name, wanted, options, &config, &directories);
     let surveyed = (!options.quick && is_reached).then(survey);
     let (matrix, failure) = match surveyed.transpose() {
         Ok(matrix) => (matrix, None),
@@ -67,6 +67,7 @@ fn survey(
     agent: &str,
     wanted: Tier,
     options: &Doctor,
+    config: &Config,
     directories: &Directories,
 ) -> Result<Matrix, Error> {
     let is_watched = std::io::stderr().is_terminal() && !options.json;
@@ -77,7 +78,7 @@ fn survey(
         }
     };
     tell("trying every escape in every layer ...");
-    let matrix = matrix::survey(agent, wanted, options.profile.as_deref(), directories);
+    let matrix = matrix::survey(agent, wanted, options.profile.as_deref(), config, directories);
     tell("");
     matrix
 }

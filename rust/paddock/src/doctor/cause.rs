@@ -7,7 +7,7 @@ use std::path::Path;
 use confine::escape::escape_short;
 use rustix::io::Errno;
 
-use super::feature::named;
+use super::errno::named;
 
 /// What is around this process that may refuse a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Feature;
-use super::feature::named;
+use super::errno::named;
 use crate::output::shown;
 
 const NAME: &str = "cgroup-delegation";

@@ -7,15 +7,13 @@ use std::path::Path;
 use confine::Pid;
 use confine::proc::TaskFiles;
 use confine::sys::host::{Rights, within_landlock};
-use confine::sys::{attempt_pidfd_getfd, may_read, same_descriptor_table};
+use confine::sys::{may_read, same_descriptor_table};
 use rustix::io::Errno;
-use rustix::process::{PidfdFlags, pidfd_open};
-
-use std::os::fd::AsFd;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 use super::Feature;
 use super::cause::Surroundings;
-use super::feature::named;
+use super::errno::named;
 use super::probe::Running;
 
 /// The features that take another process; `other` is one.
@@ -41,8 +39,9 @@ pub(super) fn examine(
     });
     let witness = witness(&may_read(outside), asked.and_then(|answers| answers), around);
     let copied = pidfd_open(outside.into(), PidfdFlags::empty())
-        .map_err(io::Error::from)
-        .and_then(|pidfd| attempt_pidfd_getfd(pidfd.as_fd()));
+        .and_then(|pidfd| pidfd_getfd(pidfd, 0, PidfdGetfdFlags::empty()))
+        .map(drop)
+        .map_err(io::Error::from);
     let compared = same_descriptor_table(Pid::of_self(), outside);
     let read = other
         .become_opaque()

@@ -91,28 +91,6 @@ pub(crate) struct HostReport {
     pub(crate) tier: Option<Tier>,
 }
 
-/// An error of the kernel as its documents name it (`errno(3)`).
-pub(super) fn named(error: &io::Error) -> String {
-    let Some(number) = error.raw_os_error() else { return error.to_string() };
-    let known = [
-        (rustix::io::Errno::PERM, "EPERM"),
-        (rustix::io::Errno::ACCESS, "EACCES"),
-        (rustix::io::Errno::INVAL, "EINVAL"),
-        (rustix::io::Errno::NOSYS, "ENOSYS"),
-        (rustix::io::Errno::BUSY, "EBUSY"),
-        (rustix::io::Errno::NOSPC, "ENOSPC"),
-        (rustix::io::Errno::USERS, "EUSERS"),
-        (rustix::io::Errno::OPNOTSUPP, "EOPNOTSUPP"),
-        (rustix::io::Errno::NOPROTOOPT, "ENOPROTOOPT"),
-        (rustix::io::Errno::NOENT, "ENOENT"),
-        (rustix::io::Errno::ROFS, "EROFS"),
-        (rustix::io::Errno::TOOBIG, "E2BIG"),
-        (rustix::io::Errno::IO, "EIO"),
-    ];
-    let name = known.iter().find(|(errno, _)| errno.raw_os_error() == number);
-    name.map_or_else(|| error.to_string(), |(_, name)| (*name).to_owned())
-}
-
 /// The error with that number.
 pub(super) fn error(errno: rustix::io::Errno) -> io::Error {
     errno.into()

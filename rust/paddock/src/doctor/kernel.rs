@@ -13,7 +13,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::Feature;
 use super::cause::Surroundings;
-use super::feature::named;
+use super::errno::named;
 
 /// Every feature that takes one call.
 pub(super) fn examine(around: &Surroundings) -> Vec<Feature> {
@@ -91,8 +91,7 @@ fn yama(asked: &io::Result<()>, scope: Option<&str>) -> Feature {
                 "kernel.yama.ptrace_scope is {more}: whether the watch may look at every \
                  descriptor, pidfd-getfd says"
             ),
-        )
-        .advise(SET),
+        ),
         (Ok(()), None) => Feature::unknown(NAME, "it is there; its ptrace_scope cannot be read")
             .advise("no tier needs it"),
     }

@@ -15,7 +15,8 @@ use rustix::io::Errno;
 
 use super::Feature;
 use super::cause::Surroundings;
-use super::feature::{error, named};
+use super::errno::named;
+use super::feature::error;
 use super::host::Subject;
 use crate::launch::{LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL};
 

@@ -7,6 +7,7 @@ mod advice;
 mod cause;
 mod cgroup;
 mod confined;
+mod errno;
 mod feature;
 mod host;
 mod kernel;

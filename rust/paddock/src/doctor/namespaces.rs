@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Feature;
 use super::advice::SEE;
 use super::cause::Surroundings;
-use super::feature::named;
+use super::errno::named;
 use super::probe::{Probe, line_of};
 
 /// The features here, in the order in which they are tried.

@@ -10,7 +10,7 @@ use std::path::Path;
 use rustix::fs::{Access, StatVfsMountFlags, access, statvfs};
 
 use super::Feature;
-use super::feature::named;
+use super::errno::named;
 use crate::launch::{Directories, LONGEST_SOCKET_PATH, LaunchId, Paths};
 use crate::output::{quoted, shown};
 

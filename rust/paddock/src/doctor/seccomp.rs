@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::Feature;
 use super::cause::Surroundings;
-use super::feature::named;
+use super::errno::named;
 
 /// Every feature of seccomp.
 pub(super) fn examine(around: &Surroundings) -> Vec<Feature> {

@@ -1,6 +1,6 @@
 //! Which tier a host can reach: decided by its features alone.
 
-use super::Feature;
+use super::{Feature, State};
 use crate::launch::Tier;
 
 /// What every tier is made of.
@@ -41,7 +41,13 @@ pub(crate) fn needs(tier: Tier) -> impl Iterator<Item = &'static str> {
 /// The features that are not there for `tier`. One that was not looked at is not
 /// there.
 pub(super) fn lacks(tier: Tier, features: &[Feature]) -> Vec<&'static str> {
-    let is_there = |name: &str| features.iter().any(|f| f.name == name && f.suffices());
+    // Refused out here it may be let through in a namespace of this user's own; the
+    // ported tier has none.
+    let needs_whole = |name: &str| name == "pidfd-getfd" && !tier.isolates_network();
+    let is_there = |name: &str| {
+        let has = |f: &Feature| f.suffices() && (f.state == State::Enforced || !needs_whole(name));
+        features.iter().any(|f| f.name == name && has(f))
+    };
     needs(tier).filter(|name| !is_there(name)).collect()
 }
 
@@ -90,6 +96,8 @@ mod tests {
             (&[("seccomp-listener", Missing)], None),
             (&[("nono", Unknown)], None),
             (&[("plain-user", Missing)], None),
+            (&[("pidfd-getfd", Partial)], Some(Tier::Sealed)),
+            (&[("pidfd-getfd", Partial), ("user-namespace", Missing)], None),
         ] {
             assert_eq!(reachable(&but(states)), tier, "{states:?}");
         }

@@ -74,6 +74,7 @@ fn opaque_leads_outside(task: Pid, entries: &Entries) -> io::Result<Option<Reaso
     if limit > MOST_COPIED {
         return Err(io::Error::other("too many"));
     }
+    let mut unread = None;
     for number in 0..limit {
         let copy = match pidfd_getfd(&pidfd, number, PidfdGetfdFlags::empty()) {
             Ok(copy) => copy,
@@ -81,13 +82,15 @@ fn opaque_leads_outside(task: Pid, entries: &Entries) -> io::Result<Option<Reaso
             Err(e) => return Err(e.into()),
         };
         let place = Place { process: Pid::of_self(), number: copy.as_raw_fd() };
-        let descriptor = confine::proc::descriptor(place.process, place.number)?;
-        let reason = leads_outside(task, &descriptor, place, entries)?;
-        if reason.is_some() {
-            return Ok(reason);
+        let looked = confine::proc::descriptor(place.process, place.number)
+            .and_then(|descriptor| leads_outside(task, &descriptor, place, entries));
+        match looked {
+            Ok(None) => {}
+            Err(e) => unread = unread.or(Some(e)),
+            found => return found,
         }
     }
-    Ok(None)
+    unread.map_or(Ok(None), Err)
 }
 
 /// Where a descriptor can be looked at: in its process, or as a copy here.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use egress::{Guard, Policy, Record, Recorder, Resolver, SystemResolver};
@@ -54,9 +55,11 @@ impl Resolver for SurveyedEgress {
     }
 }
 
-/// The running guard; dropping it cuts every connection.
+/// The running guard; dropping it cuts every connection, and with that the last
+/// records are there.
 pub(super) struct RunningGuard {
     stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// Serves `listener` on a thread of its own.
@@ -73,7 +76,7 @@ pub(super) fn start(
         Names::OfTheHost => None,
         Names::Surveyed(egress) => Some(egress.clone()),
     };
-    std::thread::Builder::new().name("guard".into()).spawn(move || {
+    let thread = std::thread::Builder::new().name("guard".into()).spawn(move || {
         let recorder: Recorder = Arc::new(move |record: Record| {
             if let Ok(details) = serde_json::to_value(&record) {
                 ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
@@ -98,13 +101,16 @@ pub(super) fn start(
         // A look-up that hangs must not keep the keeper.
         runtime.shutdown_timeout(Duration::ZERO);
     })?;
-    Ok(RunningGuard { stop: Some(stop) })
+    Ok(RunningGuard { stop: Some(stop), thread: Some(thread) })
 }
 
 impl Drop for RunningGuard {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }

@@ -7,8 +7,8 @@ use confine::{Layer, ProcessId};
 use warden::ToKeeper;
 
 use super::gatehouse::Knock;
+use super::terminal;
 use super::verifier::Report;
-use super::{spawn, terminal};
 use crate::error::Error;
 
 /// One thing that happened.
@@ -48,7 +48,6 @@ impl Events {
     /// # Errors
     /// When there is no thread for signals.
     pub(crate) fn listen() -> Result<Self, Error> {
-        spawn::allow_many_descriptors();
         let (sender, receiver) = channel();
         terminal::forward_signals(sender.clone())
             .map_err(|e| Error::NoThread { what: "signals", reason: e.to_string() })?;

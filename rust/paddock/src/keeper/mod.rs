@@ -84,6 +84,7 @@ pub(crate) fn run(
     pinned: &Outcome,
 ) -> Result<u8, Error> {
     refuse_other_children()?;
+    spawn::allow_many_descriptors();
     let events = Events::listen()?;
     let stage = stage::Stage::set(plan, directories)?;
     let mut keeper = Keeper::open(plan, pinned, notices, events)?;

@@ -455,7 +455,8 @@ impl Keeper<'_> {
             }
             let step = deadline.min(Instant::now() + Duration::from_millis(100));
             match self.next_event(Some(step))? {
-                // The keeper's only child so far is the outermost layer.
+                // The keeper's only child so far is the outermost layer; a survey's
+                // decoy ends by itself only when somebody ends it.
                 Some(Event::Signal(SIGCHLD)) if super::stop::reap_children() > 0 => {
                     return Err(self.layer_failed(layer, "it ended"));
                 }

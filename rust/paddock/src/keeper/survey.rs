@@ -12,7 +12,7 @@ use warden::{AttemptKind, Observation};
 
 use super::egress_guard::SurveyedEgress;
 use super::events::Events;
-use super::{Keeper, stage};
+use super::{Keeper, spawn, stage};
 use crate::error::Error;
 use crate::launch::{Directories, Plan, ask};
 use crate::notices::Notices;
@@ -59,6 +59,7 @@ pub(crate) fn survey(
     egress: Arc<SurveyedEgress>,
     ready: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Surveyed, Error> {
+    spawn::allow_many_descriptors();
     let stage = stage::Stage::set(plan, directories)?;
     ready()?;
     let warden: OsString = plan.programs.warden.path.clone().into();

@@ -57,7 +57,7 @@ impl Paths {
     pub(crate) fn link_folder(&self) -> PathBuf {
         self.inside.join("link")
     }
-    /// The one socket there that the server may bind and the client connect to.
+    /// The one socket there that the server may bind.
     pub(crate) fn link_socket(&self) -> PathBuf {
         self.link_folder().join("agent.sock")
     }
@@ -221,6 +221,16 @@ impl Plan {
             client,
             password,
         })
+    }
+
+    /// Has the launch reach the configuration's hosts alone, and not the agent's.
+    ///
+    /// # Errors
+    /// When one of them is no host.
+    pub(crate) fn narrow_hosts(&mut self, config: &Config) -> Result<(), Error> {
+        self.hosts.clone_from(&config.egress.hosts);
+        self.policy = super::hosts::policy(&self.hosts, &config.egress.exceptions)?;
+        Ok(())
     }
 
     /// The environment of a layer's nono.

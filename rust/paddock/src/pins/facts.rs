@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Agent, Half};
+use crate::agent::{Agent, Half, LinkKind};
 use crate::files::sha256;
 use crate::launch::program_tree;
 
@@ -107,7 +107,8 @@ impl Facts {
             facts.add("reads", tree.to_string_lossy());
         }
         if agent.source.is_some() {
-            facts.add("agent.link", format!("{:?}", file.link.kind));
+            let link = if file.link.kind == LinkKind::Unix { "unix" } else { "tcp" };
+            facts.add("agent.link", link);
             facts.add("agent.program.names", words(&file.program.names));
             facts.add("agent.program.native", words(&file.program.native));
             facts.add_half("server", &file.server);

@@ -19,6 +19,7 @@ pub(crate) struct PinnedProgram {
     pub(crate) sha256: String,
     /// It was read when its last change was over: what is written within one tick of
     /// the kernel's clock leaves the same times.
+    #[serde(default)]
     pub(crate) is_settled: bool,
 }
 

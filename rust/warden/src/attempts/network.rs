@@ -4,9 +4,11 @@ use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use crate::{AttemptKind, open_tunnel};
+use crate::AttemptKind;
+use crate::tunnel::ask_for_tunnel;
 
 /// A connection that gets no answer at all is no answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
@@ -57,12 +59,14 @@ fn send_udp(to: SocketAddr) -> io::Result<()> {
     UdpSocket::bind(from)?.send_to(b"canary", to).map(drop)
 }
 
-/// What a proxy answers instead of a tunnel has no number.
+/// Whether the proxy makes a tunnel: 403 is a refusal, all else that is not 200 a
+/// failure.
 fn tunnel(target: &str) -> io::Result<()> {
-    let refused = io::Error::from_raw_os_error(rustix::io::Errno::ACCESS.raw_os_error());
-    match open_tunnel(target, CONNECT_LIMIT) {
-        Ok(_) => Ok(()),
-        Err(error) if error.raw_os_error().is_some() => Err(error),
-        Err(_) => Err(refused),
-    }
+    let errno = match ask_for_tunnel(target, CONNECT_LIMIT)? {
+        (200, _) => return Ok(()),
+        (403, _) => Errno::ACCESS,
+        (407, _) => Errno::PERM,
+        _ => Errno::HOSTUNREACH,
+    };
+    Err(io::Error::from_raw_os_error(errno.raw_os_error()))
 }

@@ -40,7 +40,7 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         AttemptKind::UserNamespace => sys::attempt_user_namespace(),
         AttemptKind::Keyring => sys::attempt_keyring(),
         AttemptKind::SharedMemory => sys::attempt_shared_memory(),
-        AttemptKind::PushInput => terminal().and_then(|tty| sys::attempt_push_input(tty.as_fd())),
+        AttemptKind::PushInput => terminal().and_then(|tty| sys::host::push_input(tty.as_fd())),
         AttemptKind::PasteIntoConsole => {
             terminal().and_then(|tty| sys::attempt_console_paste(tty.as_fd()))
         }

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
@@ -80,9 +80,7 @@ fn accept_caller(path: &Path) -> io::Result<()> {
 }
 
 fn accept_within(listener: &UnixListener) -> io::Result<()> {
-    let deadline = Instant::now() + CALLER_LIMIT;
-    let left = deadline.saturating_duration_since(Instant::now());
-    let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let left = Timespec::try_from(CALLER_LIMIT).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut fds = [PollFd::new(listener, PollFlags::IN)];
     if poll(&mut fds, Some(&left))? == 0 {
         return Err(io::ErrorKind::TimedOut.into());

@@ -26,20 +26,33 @@ const KNOWN: [&str; 10] = [
     "--allow-unix-socket-dir-bind",
 ];
 
-/// For all of them. A nono that does not answer is not asked again.
+/// For all of them; who does not answer once is not asked again.
 const ALL_LIMIT: Duration = Duration::from_secs(5);
 
 /// What nono says about each, in their order.
 pub(super) fn all(plan: &Plan, kinds: impl Iterator<Item = AttemptKind>) -> Vec<Option<bool>> {
     let started = Instant::now();
-    kinds.map(|kind| (started.elapsed() < ALL_LIMIT).then(|| why(plan, &kind)).flatten()).collect()
+    let mut answers = true;
+    let mut ask = |kind: AttemptKind| {
+        if !answers || started.elapsed() > ALL_LIMIT {
+            return None;
+        }
+        let said = why(plan, &kind);
+        answers = said.is_ok();
+        said.ok().flatten()
+    };
+    kinds.map(&mut ask).collect()
 }
 
+/// nono did not answer.
+struct Silent;
+
 /// Whether nono says that the server may do it; `None` for what it cannot be asked
-/// about, and for no answer.
-fn why(plan: &Plan, kind: &AttemptKind) -> Option<bool> {
+/// about.
+fn why(plan: &Plan, kind: &AttemptKind) -> Result<Option<bool>, Silent> {
     let mut arguments: Vec<OsString> = vec!["why".into(), "--json".into()];
-    arguments.extend(question(kind)?);
+    let Some(question) = question(kind) else { return Ok(None) };
+    arguments.extend(question);
     let options = plan.server_argv();
     let options: Vec<&OsString> = options.iter().take_while(|word| *word != "--").collect();
     for pair in options.windows(2) {
@@ -49,13 +62,14 @@ fn why(plan: &Plan, kind: &AttemptKind) -> Option<bool> {
     }
     let nono = &plan.programs.nono.path;
     let environment = plan.nono_environment("server");
-    let answer = ask(nono, &arguments, &environment, &plan.workspace.root, &[], LIMIT).ok()??;
-    let value: Value = serde_json::from_slice(&answer.output).ok()?;
-    match value["status"].as_str()? {
-        "allowed" => Some(true),
-        "denied" => Some(false),
+    let answer = ask(nono, &arguments, &environment, &plan.workspace.root, &[], LIMIT);
+    let answer = answer.ok().flatten().ok_or(Silent)?;
+    let value: Value = serde_json::from_slice(&answer.output).unwrap_or_default();
+    Ok(match value["status"].as_str() {
+        Some("allowed") => Some(true),
+        Some("denied") => Some(false),
         _ => None,
-    }
+    })
 }
 
 fn question(kind: &AttemptKind) -> Option<[OsString; 4]> {

@@ -11,16 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use confine::Pid;
+use confine::pidfd::PidFd;
 use confine::sys::{SpawnSetup, prepare_spawn};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::files::open_plain;
 use crate::keeper::remove_tree;
 use crate::launch::{Directories, LaunchId, Paths, Plan, private_directory};
 
-/// Names of sockets that act for whoever connects, below a runtime directory.
-pub(super) const SERVICES: [&str; 15] = [
+/// Sockets that act for whoever connects. The decoys have shorter names, so that they
+/// fit where a launch's own do.
+const SERVICES: [&str; 15] = [
     "herdr.sock",
     "tmux/default",
     "bus",
@@ -48,7 +51,8 @@ pub(super) struct Ground {
     pub(super) beside: PathBuf,
     /// What both are in.
     temporary: PathBuf,
-    pub(super) services: Vec<PathBuf>,
+    /// By the name of what each stands for.
+    pub(super) services: Vec<(&'static str, PathBuf)>,
     pub(super) abstract_name: Vec<u8>,
     pub(super) tcp: SocketAddr,
     /// Another port, of no name's.
@@ -62,6 +66,7 @@ pub(super) struct Ground {
     /// A process of the host's.
     pub(super) process: Pid,
     child: Child,
+    handle: PidFd,
     over: Arc<AtomicBool>,
     held: Vec<OwnedFd>,
     /// While this process lives nobody else removes them.
@@ -86,8 +91,8 @@ fn sweep(runtime: &Path) {
         let lock = open_plain(File::options().write(true), &root.join(LOCK));
         let is_abandoned = match lock {
             Ok(lock) => lock.try_lock().is_ok(),
-            // It is made right after its directory.
-            Err(_) => std::fs::remove_dir(&root).is_ok(),
+            // Directory and lock are made in one turn: a removal was cut short.
+            Err(e) => e.kind() == std::io::ErrorKind::NotFound,
         };
         if !is_abandoned {
             continue;
@@ -116,21 +121,6 @@ fn start(runtime: &Path, root: &Path) -> std::io::Result<File> {
     let lock = File::create_new(root.join(LOCK))?;
     lock.try_lock()?;
     Ok(lock)
-}
-
-/// Sockets of every kind at `path`, `path.d` and `path.s`.
-fn listen_at(path: &Path, held: &mut Vec<OwnedFd>) -> std::io::Result<()> {
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent)?;
-    }
-    held.push(UnixListener::bind(path)?.into());
-    held.push(UnixDatagram::bind(path.with_added_extension("d"))?.into());
-    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path.with_added_extension("s"))?)?;
-    rustix::net::listen(&socket, 16)?;
-    held.push(socket);
-    Ok(())
 }
 
 /// The host's own address towards others; nothing is sent to find it.
@@ -182,10 +172,10 @@ impl Ground {
         let secret = home.join("secret");
         std::fs::write(&secret, "a decoy\n")?;
         let mut held = Vec::new();
-        let services: Vec<PathBuf> =
-            SERVICES.iter().map(|name| root.join("run").join(name)).collect();
-        for service in &services {
-            listen_at(service, &mut held)?;
+        let named = |(at, name)| (name, root.join(format!("s{at}")));
+        let services: Vec<(&str, PathBuf)> = SERVICES.into_iter().enumerate().map(named).collect();
+        for (_, service) in &services {
+            held.push(UnixListener::bind(service)?.into());
         }
         let abstract_name = root.as_os_str().as_encoded_bytes().to_vec();
         let address = {
@@ -214,6 +204,7 @@ impl Ground {
         prepare_spawn(&mut command, setup);
         let child = command.spawn()?;
         let process = Pid::new(child.id().cast_signed()).ok_or(std::io::ErrorKind::InvalidData)?;
+        let handle = PidFd::open(process)?;
         Ok(Self {
             root: root.to_owned(),
             workspace,
@@ -230,6 +221,7 @@ impl Ground {
             terminal,
             process,
             child,
+            handle,
             over: Arc::new(AtomicBool::new(false)),
             held,
             _lock: lock,
@@ -247,7 +239,13 @@ impl Ground {
             let granted = TcpListener::bind((address.ip(), plan.ports.proxy));
             self.held.extend(granted.map(OwnedFd::from));
         }
-        listen_at(&in_pen(paths), &mut self.held)?;
+        self.held.push(UnixListener::bind(in_pen(paths))?.into());
+        let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+        let packets = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+        let address = SocketAddrUnix::new(in_pen(paths).with_added_extension("s"))?;
+        rustix::net::bind(&packets, &address)?;
+        rustix::net::listen(&packets, 16)?;
+        self.held.push(packets);
         let foreign = UnixListener::bind(foreign(paths))?;
         foreign.set_nonblocking(true)?;
         let datagrams = UnixDatagram::bind(in_pen(paths).with_added_extension("r"))?;
@@ -292,7 +290,8 @@ fn pseudo_terminal(held: &mut Vec<OwnedFd>) -> std::io::Result<PathBuf> {
 impl Drop for Ground {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        let _ = self.child.kill();
+        // A survey ends all children of this process: the number may be another's.
+        let _ = self.handle.signal(Signal::KILL);
         let _ = self.child.wait();
         // By the one the other is found, should this be cut short.
         for directory in [&self.temporary, &self.root] {
@@ -319,11 +318,14 @@ mod tests {
         let (held, used, used_other) = decoys("paddock-doctor-used", "paddock-doctor-used");
         held.try_lock().unwrap();
         let (_, gone, gone_other) = decoys("paddock-doctor-gone", "paddock-doctor-gone");
+        let (_, cut, cut_other) = decoys("paddock-doctor-cut", "paddock-doctor-cut");
+        std::fs::remove_file(cut.join(LOCK)).unwrap();
         let (_, odd, odd_other) = decoys("paddock-doctor-odd", "home");
         let (_, launch, _) = decoys("bcdfghjklmnp", "bcdfghjklmnp");
         sweep(runtime.path());
         assert!(used.exists() && used_other.exists() && launch.exists());
         assert!(!gone.exists() && !gone_other.exists());
+        assert!(!cut.exists() && !cut_other.exists());
         assert!(!odd.exists() && odd_other.exists(), "not where a link leads by another name");
     }
 }

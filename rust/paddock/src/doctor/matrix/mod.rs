@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 use warden::{AttemptKind, Observation};
 
+use super::errno;
 use crate::error::Error;
 use crate::files::read_plain;
 use crate::keeper::{self, Events, SurveyedEgress};
@@ -60,16 +61,26 @@ pub(crate) struct Line {
 pub(crate) struct GuardsWord {
     /// Each time it was asked; empty where nono had refused already.
     pub(crate) reasons: Vec<&'static str>,
-    /// It did what it must.
+    /// It did what it must, or nono had done it before.
     pub(crate) holds: bool,
+    /// The allowed name was let through.
+    pub(crate) has_control: bool,
 }
 
 impl Line {
-    /// It works outside; else what happens inside proves nothing.
+    /// It works outside, and wherever further out it must; else a refusal further in
+    /// proves nothing.
     pub(crate) fn has_control(&self) -> bool {
-        self.cells
-            .iter()
-            .any(|(place, cell)| *place == Place::Outside && cell.observed == Observation::Worked)
+        let works = |place: Place| {
+            let cell = self.cells.iter().find(|(found, _)| *found == place);
+            cell.is_some_and(|(_, cell)| cell.observed == Observation::Worked)
+        };
+        let outer = self.cells.iter().filter(|(place, cell)| {
+            matches!(place, Place::Veil | Place::Pen) && cell.expected == Expected::Works
+        });
+        works(Place::Outside)
+            && outer.map(|(place, _)| *place).all(works)
+            && self.guard.as_ref().is_none_or(|guard| guard.has_control)
     }
 
     /// A place where an agent runs must refuse it: the row can fail.
@@ -107,18 +118,25 @@ pub(crate) struct Matrix {
     pub(crate) agent: String,
     /// Names that the guard looked up, as often as it did.
     pub(crate) looked_up: Vec<String>,
+    /// Hosts that the guard let somebody connect to and must not.
+    pub(crate) let_out: Vec<String>,
 }
 
+/// So many rows with a control must there be for one without.
+const MOST_WITHOUT_CONTROL: usize = 3;
+
 impl Matrix {
-    /// Nothing got through, in any row whose control worked, and no name was looked
-    /// up that is not allowed.
+    /// Nothing got through, and no name was looked up or reached that is not allowed.
+    /// What works inside needs no control.
     pub(crate) fn holds(&self) -> bool {
         let judged = self.lines.iter().filter(|line| line.is_judged());
         let (controlled, without): (Vec<_>, Vec<_>) = judged.partition(|line| line.has_control());
-        // Where most controls fail, as in another sandbox, nothing is shown.
-        controlled.len() > without.len()
-            && self.lines.iter().filter(|l| l.has_control()).all(|l| l.escapes().count() == 0)
-            && self.looked_up.iter().all(|name| proxied::allowed_names().any(|known| known == name))
+        let is_allowed = |name: &String| proxied::allowed_names().any(|allowed| allowed == name);
+        // Where many controls fail, as in another sandbox, little is shown.
+        controlled.len() > MOST_WITHOUT_CONTROL * without.len()
+            && self.lines.iter().all(|line| line.escapes().count() == 0)
+            && self.looked_up.iter().all(is_allowed)
+            && self.let_out.is_empty()
     }
 
     /// Rows in which nono's own word and the server's attempt differ.
@@ -156,12 +174,21 @@ impl Matrix {
             "agent": self.agent, "tier": self.tier.name(), "holds": self.holds(),
             "rows": self.lines.iter().map(line).collect::<Vec<_>>(),
             "lookedUp": self.looked_up,
+            "letOut": self.let_out,
             "disagreements": self.disagreements().map(|line| &line.name).collect::<Vec<_>>(),
         })
     }
 }
 
 impl Place {
+    fn of(layer: Layer) -> Self {
+        match layer {
+            Layer::Pen => Self::Pen,
+            Layer::Server => Self::Server,
+            Layer::Client => Self::Client,
+        }
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Outside => "outside",
@@ -209,38 +236,14 @@ pub(crate) fn name_of(observed: Observation) -> String {
         Observation::Worked => "works".into(),
         // The library refused before the kernel was asked, or time ran out.
         Observation::Failed(0) => "refused".into(),
-        Observation::Failed(number) => ERRORS
-            .iter()
-            .find(|(error, _)| error.raw_os_error() == number)
-            .map_or_else(|| format!("error {number}"), |(_, name)| (*name).to_owned()),
+        Observation::Failed(number) if number == Errno::DESTADDRREQ.raw_os_error() => {
+            "no proxy".into()
+        }
+        Observation::Failed(number) => {
+            errno::name(number).map_or_else(|| format!("error {number}"), str::to_owned)
+        }
     }
 }
-
-/// Names of the errors that refusals have (`errno(3)`).
-const ERRORS: [(Errno, &str); 22] = [
-    (Errno::ACCESS, "EACCES"),
-    (Errno::ADDRNOTAVAIL, "EADDRNOTAVAIL"),
-    (Errno::AFNOSUPPORT, "EAFNOSUPPORT"),
-    (Errno::BUSY, "EBUSY"),
-    (Errno::CONNREFUSED, "ECONNREFUSED"),
-    (Errno::DESTADDRREQ, "no proxy"),
-    (Errno::EXIST, "EEXIST"),
-    (Errno::INVAL, "EINVAL"),
-    (Errno::IO, "EIO"),
-    (Errno::NETUNREACH, "ENETUNREACH"),
-    (Errno::NODEV, "ENODEV"),
-    (Errno::NOENT, "ENOENT"),
-    (Errno::NOSYS, "ENOSYS"),
-    (Errno::NOTTY, "ENOTTY"),
-    (Errno::NXIO, "ENXIO"),
-    (Errno::OPNOTSUPP, "EOPNOTSUPP"),
-    (Errno::PERM, "EPERM"),
-    (Errno::PROTONOSUPPORT, "EPROTONOSUPPORT"),
-    (Errno::ROFS, "EROFS"),
-    (Errno::SRCH, "ESRCH"),
-    (Errno::TIMEDOUT, "ETIMEDOUT"),
-    (Errno::XDEV, "EXDEV"),
-];
 
 /// Makes the survey of `agent` in `tier` and judges it; with `profile` in place of
 /// the server's policy.
@@ -251,9 +254,10 @@ pub(crate) fn survey(
     agent: &str,
     tier: Tier,
     profile: Option<&Path>,
+    config: &Config,
     directories: &Directories,
 ) -> Result<Matrix, Error> {
-    let mut config = Config::load(&directories.config_file())?;
+    let mut config = config.clone();
     keeper::refuse_other_children()?;
     let profile = profile.map(read_profile).transpose()?;
     let warden = find_warden(&find_self()?)?;
@@ -269,6 +273,7 @@ pub(crate) fn survey(
         arguments: Vec::new(),
     };
     let mut plan = Plan::make(&request, &config, directories)?;
+    plan.narrow_hosts(&config)?;
     if let Some(text) = profile {
         plan.agent.profiles.server = text;
     }
@@ -284,9 +289,9 @@ pub(crate) fn survey(
     let veil = in_place(Place::Veil, first);
     let (of_layers, host_process) = (rows.clone(), ground.process);
     let attempts = Box::new(move |layer: Layer, target: Option<Pid>| {
-        let place = PLACES.into_iter().find(|place| place.layer() == Some(layer));
-        let (place, target) = (place.unwrap_or(Place::Pen), target.unwrap_or(host_process));
-        of_layers.iter().map(|row| row.attempt(place, target)).collect()
+        // Without a veil and before there is another, the host's own.
+        let target = target.unwrap_or(host_process);
+        of_layers.iter().map(|row| row.attempt(Place::of(layer), target)).collect()
     });
     let egress = Arc::new(SurveyedEgress::new(proxied::addresses()));
     let mut said = Vec::new();
@@ -314,11 +319,13 @@ pub(crate) fn survey(
         let what = "not every operation was tried in every place".into();
         return Err(Error::Unconfined { what });
     }
-    let mut matrix = judge(agent, tier, &rows, &surveyed, &egress.decided());
+    let decided = egress.decided();
+    let mut matrix = judge(agent, tier, &rows, &surveyed, &decided);
     for (line, said) in matrix.lines.iter_mut().zip(said) {
         line.explained = said;
     }
     matrix.looked_up = egress.asked();
+    matrix.let_out = proxied::let_out(&decided);
     Ok(matrix)
 }
 
@@ -344,6 +351,11 @@ fn judge(
             }
         }
     };
+    let allowed = rows.iter().enumerate().any(|(at, row)| {
+        row.proxied.as_ref().is_some_and(|proxied| {
+            proxied.allowed && proxied.holds(decided, observed(Place::Server, at))
+        })
+    });
     let lines = rows.iter().enumerate().map(|(at, row)| Line {
         group: row.group,
         name: row.name.clone(),
@@ -359,10 +371,13 @@ fn judge(
         explained: None,
         guard: row.proxied.as_ref().map(|proxied| GuardsWord {
             reasons: proxied.reasons(decided),
-            holds: proxied.holds(decided),
+            holds: proxied.holds(decided, observed(Place::Server, at)),
+            has_control: allowed,
         }),
     });
-    Matrix { agent: agent.to_owned(), tier, lines: lines.collect(), looked_up: Vec::new() }
+    let lines = lines.collect();
+    let (looked_up, let_out) = (Vec::new(), Vec::new());
+    Matrix { agent: agent.to_owned(), tier, lines, looked_up, let_out }
 }
 
 #[cfg(test)]
@@ -384,25 +399,33 @@ mod tests {
     }
 
     fn matrix(lines: Vec<Line>) -> Matrix {
-        Matrix { agent: "a".into(), tier: Tier::Sealed, lines, looked_up: Vec::new() }
+        Matrix {
+            agent: "a".into(),
+            tier: Tier::Sealed,
+            lines,
+            looked_up: Vec::new(),
+            let_out: Vec::new(),
+        }
     }
 
     fn holds(line: Line) -> bool {
         // Beside rows of which everything holds.
         let good = || self::line(Observation::Worked, (Expected::Refused, Observation::Failed(13)));
-        let lines = vec![line, good(), good()];
+        let lines = vec![line, good(), good(), good(), good()];
         matrix(lines).holds()
     }
 
     #[test]
-    fn only_what_must_be_refused_and_works_is_an_escape_and_only_with_its_control() {
+    fn what_must_be_refused_and_works_is_an_escape_and_a_refusal_needs_its_control() {
         use Expected::{Either, Refused, Works};
         let (worked, failed) = (Observation::Worked, Observation::Failed(13));
         for (outside, expected, observed, wanted) in [
             (worked, Refused, failed, true),
             (worked, Refused, worked, false),
+            // What works needs no control.
+            (failed, Refused, worked, false),
             // A control that failed proves nothing.
-            (failed, Refused, worked, true),
+            (failed, Refused, failed, true),
             (worked, Either, worked, true),
             (worked, Works, failed, true),
         ] {
@@ -428,6 +451,10 @@ mod tests {
         assert_eq!(matrix.disagreements().count(), 1, "nono says that both are allowed");
         matrix.looked_up.push("elsewhere.test".into());
         assert!(!matrix.holds());
+        matrix.looked_up.pop();
+        assert!(matrix.holds());
+        matrix.let_out.push("::1".into());
+        assert!(!matrix.holds());
     }
 
     #[test]
@@ -435,7 +462,8 @@ mod tests {
         let (worked, failed) = (Observation::Worked, Observation::Failed(13));
         for holds in [true, false] {
             let mut line = line(worked, (Expected::Refused, failed));
-            line.guard = Some(GuardsWord { reasons: vec!["connect-failed"], holds });
+            line.guard =
+                Some(GuardsWord { reasons: vec!["connect-failed"], holds, has_control: true });
             assert_eq!(line.escapes().count(), usize::from(!holds));
         }
     }

@@ -5,6 +5,8 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use egress::{Decision, Record};
+use rustix::io::Errno;
+use warden::Observation;
 
 /// The one name that resolves to the host itself and may: by an exception.
 pub(super) const ALLOWED_NAME: &str = "allowed.test";
@@ -54,20 +56,23 @@ impl Proxied {
         self.of(decided).map(|record| record.reason).collect()
     }
 
-    /// The guard did with it what it must.
-    pub(super) fn holds(&self, decided: &[Record]) -> bool {
+    /// The guard did with it what it must, and where that is nothing, nono did:
+    /// what it refuses itself it answers with 403 (`EACCES`), and what its upstream
+    /// refuses or cannot reach with 502.
+    pub(super) fn holds(&self, decided: &[Record], in_server: Option<Observation>) -> bool {
         let mut records = self.of(decided).peekable();
         if self.allowed {
-            return records.peek().is_some() && records.all(|r| r.decision == Decision::Allowed);
+            let is_open = records.peek().is_some_and(|r| r.decision == Decision::Allowed);
+            return is_open && in_server == Some(Observation::Worked);
         }
         // What failed was tried.
         let is_refused = |record: &&Record| record.decision == Decision::Refused;
-        match self.reason {
-            Some(reason) => {
-                records.peek().is_some() && records.all(|r| is_refused(&r) && r.reason == reason)
-            }
-            None => records.all(|r| is_refused(&r)),
+        if let Some(reason) = self.reason {
+            let is_heard = records.peek().is_some();
+            return is_heard && records.all(|r| is_refused(&r) && r.reason == reason);
         }
+        let refused = Observation::Failed(Errno::ACCESS.raw_os_error());
+        records.all(|r| is_refused(&r)) && in_server == Some(refused)
     }
 
     fn of<'a>(&'a self, decided: &'a [Record]) -> impl Iterator<Item = &'a Record> {
@@ -90,6 +95,13 @@ pub(super) fn all(port: u16, other: u16) -> Vec<Proxied> {
         TO_SPECIAL.map(|(operation, name, _)| asked(operation, name, Some("special-address")));
     all.extend(special);
     all
+}
+
+/// Hosts that the guard let somebody connect to, but for the one that it may.
+pub(super) fn let_out(decided: &[Record]) -> Vec<String> {
+    let others = decided.iter().filter(|record| record.host != ALLOWED_NAME);
+    let let_out = others.filter(|record| record.decision != Decision::Refused);
+    let_out.map(|record| record.host.clone()).collect()
 }
 
 /// What the survey's allowlist has.
@@ -132,22 +144,30 @@ mod tests {
         use Decision::{Allowed, Failed, Refused};
         let all = all(1, 2);
         let of = |host: &str| all.iter().find(|p| p.host == host && p.port == 1).unwrap();
-        for (host, decision, reason, wanted) in [
-            ("private.test", Refused, "special-address", true),
-            ("private.test", Refused, "host-not-allowed", false),
-            ("private.test", Failed, "connect-failed", false),
-            ("private.test", Allowed, "allow-list", false),
-            ("10.0.0.1", Refused, "host-not-allowed", true),
-            ("10.0.0.1", Failed, "connect-timeout", false),
-            ("allowed.test", Allowed, "exception", true),
-            ("allowed.test", Refused, "host-not-allowed", false),
+        let denied = Some(Observation::Failed(Errno::ACCESS.raw_os_error()));
+        let broken = Some(Observation::Failed(Errno::HOSTUNREACH.raw_os_error()));
+        let worked = Some(Observation::Worked);
+        for (host, decision, reason, in_server, wanted) in [
+            ("private.test", Refused, "special-address", broken, true),
+            ("private.test", Refused, "host-not-allowed", broken, false),
+            ("private.test", Failed, "connect-failed", broken, false),
+            ("private.test", Allowed, "allow-list", worked, false),
+            ("10.0.0.1", Refused, "host-not-allowed", denied, true),
+            ("10.0.0.1", Failed, "connect-timeout", denied, false),
+            ("allowed.test", Allowed, "exception", worked, true),
+            ("allowed.test", Allowed, "exception", broken, false),
+            ("allowed.test", Refused, "host-not-allowed", denied, false),
         ] {
-            let decided = [record(host, decision, reason), record("other.test", Failed, "x")];
-            assert_eq!(of(host).holds(&decided), wanted, "{host} {decision:?} {reason}");
+            let decided = [record(host, decision, reason)];
+            let case = format!("{host} {decision:?} {reason}");
+            assert_eq!(of(host).holds(&decided, in_server), wanted, "{case}");
+            let is_let_out = host != "allowed.test" && decision != Refused;
+            assert_eq!(let_out(&decided), if is_let_out { vec![host] } else { vec![] }, "{case}");
         }
-        assert!(!of("private.test").holds(&[]), "the guard was not asked");
-        assert!(of("10.0.0.1").holds(&[]), "nono refused it already");
-        assert!(!of("allowed.test").holds(&[]));
+        assert!(!of("private.test").holds(&[], denied), "the guard was not asked");
+        assert!(of("10.0.0.1").holds(&[], denied), "nono refused it already");
+        assert!(!of("10.0.0.1").holds(&[], broken), "nobody answered, which proves nothing");
+        assert!(!of("allowed.test").holds(&[], worked));
     }
 
     #[test]

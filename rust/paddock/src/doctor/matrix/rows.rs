@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use confine::Pid;
 use warden::{AttemptKind, Link};
 
-use super::ground::{Ground, SERVICES, foreign, in_pen};
+use super::ground::{Ground, foreign, in_pen};
 use super::proxied::{self, Proxied};
 use crate::launch::{Paths, Plan, Tier};
 
@@ -43,6 +43,8 @@ const HOST: Expectations = [Refused; 4];
 const IN_PEN: Expectations = [Works, Works, Refused, Refused];
 /// For the two sandboxes it must be refused; further out it does no harm.
 const INNER: Expectations = [Either, Either, Refused, Refused];
+/// The veil shares the host's network and sees its own processes.
+const FROM_PEN: Expectations = [Either, Refused, Refused, Refused];
 const SHOWN: Expectations = [Either; 4];
 const SERVERS: Expectations = [Works, Works, Works, Refused];
 
@@ -147,16 +149,16 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
     rows.add("datagram, sendmmsg", IN_PEN, SendMessages(datagram));
     rows.add("seqpacket", IN_PEN, ConnectSeqpacket(service.with_added_extension("s")));
     let name = ConnectAbstract(ground.abstract_name.clone());
-    rows.add("abstract", [Either, Refused, Refused, Refused], name);
+    rows.add("abstract", FROM_PEN, name);
     rows.add("a pair of sockets", [Works, Works, Works, Either], SocketPair);
     rows.add("a descriptor through a pair", [Works, Works, Works, Either], PassDescriptor);
-    for (name, path) in SERVICES.iter().zip(&ground.services) {
+    for (name, path) in &ground.services {
         rows.add(format!("a service at {name}"), host_only(tier), ConnectStream(path.clone()));
     }
     for (name, path) in real_services() {
         rows.add(format!("the real {name}"), host_only(tier), ConnectStream(path));
     }
-    if let Some(forbidden) = ground.services.first() {
+    if let Some((_, forbidden)) = ground.services.first() {
         let race = RaceToConnect(forbidden.clone(), paths.link_socket(), 300);
         // Without a veil mediation alone stands there, and can lose.
         let expected = if tier.has_veil() { HOST } else { SHOWN };
@@ -195,8 +197,7 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
         SocketBy32BitCall, SocketByX32Call, Vsock,
     };
     rows.group = "network";
-    // The veil shares the host's network.
-    let host = [Either, Refused, Refused, Refused];
+    let host = FROM_PEN;
     let port = ground.tcp.port();
     rows.add("a port of the host", host, ConnectTcp(ground.tcp));
     for notation in ["localhost", "127.1", "2130706433", "0.0.0.0", "[::ffff:127.0.0.1]"] {
@@ -335,8 +336,8 @@ fn processes(rows: &mut Rows, ground: &Ground, tier: Tier) {
     };
     rows.group = "processes";
     // Numbers of the host mean nothing in a veil.
-    rows.add("signal one of the host by its number", HOST_IN_PEN, Signal(ground.process));
-    let outside = [Either, Refused, Refused, Refused];
+    rows.add("signal one of the host by its number", FROM_PEN, Signal(ground.process));
+    let outside = FROM_PEN;
     rows.by_place("signal one outside the layer", outside, |_, pid| Signal(pid));
     rows.by_place("the same by pidfd", outside, |_, pid| SignalByPidfd(pid));
     rows.by_place("trace it", outside, |_, pid| Trace(pid));
@@ -346,7 +347,7 @@ fn processes(rows: &mut Rows, ground: &Ground, tier: Tier) {
         let name = format!("read its {file}");
         rows.by_place(name, outside, move |_, pid| ReadProcess(pid, file.into()));
     }
-    let line = if tier.has_veil() { HOST_IN_PEN } else { SHOWN };
+    let line = if tier.has_veil() { FROM_PEN } else { SHOWN };
     let process = ground.process;
     rows.by_place("read the command line of one of the host", line, move |_, _| {
         ReadProcess(process, "cmdline".into())
@@ -361,13 +362,10 @@ fn processes(rows: &mut Rows, ground: &Ground, tier: Tier) {
     rows.add("System V shared memory", shared, SharedMemory);
 }
 
-/// In the veil a number of the host's names nobody, or somebody of the launch.
-const HOST_IN_PEN: Expectations = [Either, Refused, Refused, Refused];
-
 fn terminal(rows: &mut Rows, ground: &Ground, tier: Tier) {
     use AttemptKind::{OpenDevice, OpenTerminal, PasteIntoConsole, PushInput};
     rows.group = "terminal";
-    let outside = [Either, Refused, Refused, Refused];
+    let outside = FROM_PEN;
     // The pen lets the client's nono make one.
     let opened = OpenDevice(ground.terminal.clone());
     rows.add("open one of the host", host_only(tier), opened);

@@ -31,16 +31,26 @@ pub(crate) fn show(matrix: &Matrix) -> Result<(), Error> {
             line.name, line.group
         ))?;
     }
-    for line in matrix.lines.iter().filter(|line| line.has_control()) {
+    for host in &matrix.let_out {
+        print(format_args!("  the guard let somebody connect to {host}, which is not allowed"))?;
+    }
+    for line in &matrix.lines {
         for place in line.escapes() {
-            let what = match &line.guard {
-                Some(guard) if !guard.holds => "is not refused by the guard for its address in",
-                _ => "works in",
-            };
+            let (group, name) = (line.group, &line.name);
+            if let Some(guard) = line.guard.as_ref().filter(|guard| !guard.holds) {
+                let reasons = if guard.reasons.is_empty() {
+                    "it was not asked".to_owned()
+                } else {
+                    guard.reasons.join(", ")
+                };
+                print(format_args!(
+                    "  {group}: \"{name}\" is not refused as it must be (guard: {reasons}); \
+                     another nono, or a fault of Paddock's"
+                ))?;
+                continue;
+            }
             print(format_args!(
-                "  {}: \"{}\" {what} the {} and must be refused; {}",
-                line.group,
-                line.name,
+                "  {group}: \"{name}\" works in the {} and must be refused; {}",
                 place.name(),
                 place.remedy(),
             ))?;
@@ -57,8 +67,8 @@ fn row(line: &Line) -> String {
         .iter()
         .map(|(place, cell)| {
             let mark = match (line.has_control(), escapes.contains(place)) {
-                (true, true) => " !!",
-                (true, false) if refusals.contains(place) => " ?",
+                (_, true) => " !!",
+                (_, false) if refusals.contains(place) => " ?",
                 _ => "",
             };
             format!("{:<COLUMN$}", name_of(cell.observed) + mark)
