@@ -278,6 +278,44 @@ fn a_host_without_bubblewrap_or_nono() {
     assert_eq!((run.code(), &report(&run)["host"]["tier"]), (Some(1), &Value::Null));
 }
 
+/// An agent may have written it.
+#[test]
+fn a_program_in_the_workspace_is_not_run() {
+    let host = Host::new();
+    let git = host.workspace().join("git");
+    for name in ["git", "bwrap", "nono", "herdr"] {
+        let script = "#!/bin/sh\necho ran >>\"${0%/*}/ran\"\necho ${0##*/} 9.9.9\n";
+        std::fs::write(git.with_file_name(name), script).unwrap();
+        let mode = PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(git.with_file_name(name), mode).unwrap();
+    }
+    std::fs::create_dir(host.home().join("elsewhere")).unwrap();
+    let run_in = |directory: &std::path::Path| {
+        let mut command = doctor(&host);
+        command.env_remove("PADDOCK_NONO").env("PATH", host.workspace()).current_dir(directory);
+        finish(command)
+    };
+    let run = run_in(&host.workspace());
+    let found = report(&run);
+    assert_eq!((run.code(), &found["host"]["tier"]), (Some(1), &Value::Null), "{found:#}");
+    for (name, state) in
+        [("git", "unknown"), ("herdr", "unknown"), ("bubblewrap", "missing"), ("nono", "missing")]
+    {
+        let (found, reason, _) = feature(&found, name);
+        assert_eq!(found, state, "{name}");
+        assert!(reason.contains("which the agent must not be able to write"), "{reason}");
+    }
+    let ran = host.workspace().join("ran");
+    assert!(!ran.exists());
+    // From elsewhere it is a program like any other: it is asked, and says who it is.
+    let found = report(&run_in(&host.home().join("elsewhere")));
+    assert!(ran.exists(), "control");
+    assert_eq!(feature(&found, "git").0, "enforced");
+    let (state, reason, _) = feature(&found, "bubblewrap");
+    assert_eq!(state, "missing");
+    assert!(reason.contains("its --version says \"bwrap 9.9.9"), "{reason}");
+}
+
 #[test]
 fn a_runtime_directory_that_does_not_do() {
     let mut host = Host::new();

@@ -254,43 +254,28 @@ fn a_policy_that_asks_for_too_little_gets_no_agent() {
 }
 
 #[test]
-fn a_process_that_nono_leaves_in_the_pen_is_found_before_the_agent_starts() {
+fn a_process_that_nono_starts_beside_the_pen_is_found_before_the_agent_starts() {
     let mut bystander = Bystander::start();
-    for tier in TIERS {
-        for leaves_one in [true, false] {
-            let host = Host::new();
-            let fault = place(&fault(), &host.workspace().join("fault"));
-            let note = host.workspace().join("left");
-            let hook = host.workspace().join("hook");
-            let command = if leaves_one { "orphan" } else { "--" };
-            host.script(
-                "hook",
-                &format!(
-                    "#!/bin/sh\n{} {command} {} >/dev/null 2>&1\n",
-                    fault.display(),
-                    note.display()
-                ),
-            );
-            std::fs::rename(host.home().join("hook"), &hook).unwrap();
-            let hooks = format!(
-                "\"session_hooks\": {{ \"before\": {{ \"script\": \"{}\" }} }}, \"workdir\"",
-                hook.display()
-            );
-            agent_with(&host, "server", "\"workdir\"", &hooks);
-            let run = launch(&host, "changed", tier);
-            let case = format!("{tier}, {leaves_one}: {}", run.stderr);
-            if leaves_one {
-                assert!(note.exists(), "control, {case}: the hook ran");
-                assert_eq!(run.code(), Some(126), "{case}");
-                let reason = "stray) is unconfined: descends from no warden of this launch";
-                assert!(run.stderr.contains(reason), "{case}");
-                assert!(!has_run(&host), "{case}");
-            } else {
-                assert_eq!(run.code(), Some(0), "control, {case}");
-                assert!(has_run(&host), "control, {case}");
-            }
-            host.assert_nothing_left();
+    for starts_one in [true, false] {
+        let host = Host::new();
+        use_nono(&host, &stand_in(&host, "late"));
+        let (note, asked) = (host.workspace().join("late"), host.workspace().join("be-late"));
+        if starts_one {
+            std::fs::write(&asked, "").unwrap();
         }
+        let run = launch(&host, "standin", "ported");
+        let case = format!("{starts_one}: {}", run.stderr);
+        assert_eq!(note.exists(), starts_one, "control, {case}");
+        if starts_one {
+            assert_eq!(run.code(), Some(126), "{case}");
+            let reason = "stray) is unconfined: descends from no warden of this launch";
+            assert!(run.stderr.contains(reason), "{case}");
+            assert!(!has_run(&host), "{case}");
+        } else {
+            assert_eq!(run.code(), Some(0), "control, {case}");
+            assert!(has_run(&host), "control, {case}");
+        }
+        host.assert_nothing_left();
     }
     assert!(bystander.lives());
 }

@@ -96,6 +96,9 @@ fn every_escape_is_refused_beside_its_control() {
         }
         for (operation, place) in [
             ("bind another socket in it", "server"),
+            ("one of the host in the workspace", "server"),
+            ("bind one in the workspace", "server"),
+            ("bind one in /tmp", "server"),
             ("bind in a folder inside it", "server"),
             ("connect to a foreign socket in it", "server"),
             ("the guard's port, past nono", "server"),

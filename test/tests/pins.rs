@@ -119,9 +119,9 @@ fn a_policy_that_allows_more_is_refused_until_it_is_accepted() {
             "now has nono's group git_config".to_owned(),
         ),
         (
-            "\"workdir\"",
-            "\"session_hooks\": { \"before\": { \"script\": \"/bin/true\" } }, \"workdir\"",
-            "session_hooks.before.script is now /bin/true".to_owned(),
+            "\"linux\": {",
+            "\"environment\": { \"set_vars\": { \"X\": \"y\" } }, \"linux\": {",
+            "environment.set_vars.X is now y".to_owned(),
         ),
         (
             "\"workdir\"",
@@ -309,7 +309,7 @@ fn another_nono_is_told_and_its_groups_count() {
 #[test]
 fn a_policy_that_nono_cannot_resolve_is_refused() {
     let host = host();
-    edit(&host, "\"workdir\"", "\"bogus\": 1, \"workdir\"");
+    edit(&host, "\"filesystem\": {", "\"filesystem\": { \"bogus\": 1,");
     let run = launch(&host);
     let text = assert_refused(&host, &run);
     assert!(text.contains("nono cannot tell what it makes of the server policy: "), "{text}");
@@ -325,6 +325,46 @@ fn a_policy_that_nono_cannot_resolve_is_refused() {
     let run = finish(command);
     let text = assert_refused(&host, &run);
     assert!(text.contains("what it shows as the manifest is not a JSON object"), "{text}");
+}
+
+/// nono would run it outside of the sandbox, or leave the sandbox to others.
+#[test]
+fn a_policy_that_does_more_than_confine_is_refused() {
+    for (from, to, key) in [
+        (
+            "\"workdir\"",
+            "\"session_hooks\": { \"before\": { \"script\": \"/bin/true\" } }, \"workdir\"",
+            "\"session_hooks\" is no part of a sandbox",
+        ),
+        ("\"linux\": {", "\"linux\": { \"sandbox_policy\": \"external\",", "linux.sandbox_policy"),
+        ("\"security\": {", "\"security\": { \"capability_elevation\": true,", "security.cap"),
+        ("\"meta\"", "// a comment\n \"meta\"", "it must be plain JSON"),
+    ] {
+        let host = host();
+        edit(&host, from, to);
+        let path = host.home().join(".config/paddock/agents/own/server.json");
+        for run in [launch(&host), host.run(&["pin", "own", "--accept"])] {
+            let text = assert_refused(&host, &run);
+            let start = format!("paddock: the agent file {} is not usable: ", path.display());
+            assert!(text.starts_with(&start) && text.contains(key), "{text}");
+        }
+        let run = host.run(&["doctor", "--profile", path.to_str().unwrap()]);
+        assert_eq!(run.code(), Some(125), "{}", run.stdout);
+    }
+}
+
+/// What built no layer is not what a later launch is compared with.
+#[test]
+fn a_launch_that_did_not_start_records_nothing() {
+    let host = host();
+    let path = host.script("bin/bwrap", "#!/bin/sh\necho bubblewrap 0.9.0\n");
+    let mut command = host.agent_command("own", &[], &["echo ran"]);
+    command.env("PADDOCK_BWRAP", &path);
+    let run = finish(command);
+    assert!(assert_refused(&host, &run).contains("the veil layer did not start"), "{}", run.stderr);
+    assert!(!pin_file(&host, "own", "sealed").exists());
+    assert_quiet(&launch(&host));
+    assert!(pin_file(&host, "own", "sealed").exists(), "control");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::AgentFile;
+use super::{AgentFile, profile};
 use crate::error::Error;
 use crate::files::read_plain;
 
@@ -109,7 +109,13 @@ fn load_own(directory: &Path) -> Result<Agent, Error> {
     };
     let adapter = read("agent.toml")?;
     let file = parse(&adapter, &directory.join("agent.toml"))?;
-    let profiles = profiles(&read("server.json")?, &read("client.json")?);
+    let policy = |name: &str| {
+        let text = read(name)?;
+        let unusable = |reason| Error::AgentFile { path: directory.join(name), reason };
+        profile::check(&text).map_err(unusable)?;
+        Ok(text)
+    };
+    let profiles = profiles(&policy("server.json")?, &policy("client.json")?);
     Ok(Agent { file, profiles, adapter, source: Some(directory.to_owned()) })
 }
 

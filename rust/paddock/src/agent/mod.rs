@@ -3,8 +3,10 @@
 
 mod catalogue;
 mod file;
+mod profile;
 mod template;
 
 pub(crate) use catalogue::{Agent, known_agents, load};
 pub(crate) use file::{AgentFile, Half, LinkKind};
+pub(crate) use profile::check as check_profile;
 pub(crate) use template::Values;

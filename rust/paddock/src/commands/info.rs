@@ -6,9 +6,7 @@ use super::state_name;
 use crate::agent;
 use crate::cli::Info;
 use crate::error::Error;
-use crate::launch::{
-    Config, Directories, Found, find_bwrap, find_named_agent, find_nono, find_self, find_warden,
-};
+use crate::launch::{Config, Directories, Found, Search, find_named_agent, find_self, find_warden};
 use crate::output::{print, shown};
 use crate::state::find_launch;
 
@@ -53,11 +51,12 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
 
 fn programs(options: &Info, directories: &Directories) -> Result<u8, Error> {
     let config = Config::load(&directories.config_file())?;
+    let search = Search::here(&config, directories);
     let mut found: Vec<(String, Result<Found, Error>)> = vec![
         ("paddock".into(), find_self()),
         ("warden".into(), find_self().and_then(|own| find_warden(&own))),
-        ("nono".into(), find_nono(&config, directories)),
-        ("bwrap".into(), find_bwrap(&config, directories)),
+        ("nono".into(), search.nono()),
+        ("bwrap".into(), search.bwrap()),
     ];
     // Of the agents nobody needs all.
     let required_missing = found.iter().any(|(_, program)| program.is_err());

@@ -44,7 +44,7 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
     }
     let pinned =
         pins::at_launch(Subject::from(&plan), &directories, config.pins.on_program_change)?;
-    if let Outcome::Changed { notices: told, .. } = &pinned {
+    if let Outcome::Changed { notices: told, .. } = &pinned.outcome {
         for what in told {
             notices.warn(what);
         }

@@ -9,7 +9,9 @@ use serde_json::json;
 use super::{chosen, is_suspended, living_keepers, texts};
 use crate::cli::Which;
 use crate::error::{Error, status};
-use crate::keeper::{Request, ask_keeper, end_processes, members_left, remove_tree};
+use crate::keeper::{
+    Request, ask_keeper, end_processes, members_left, remove_tree, sweep_abandoned,
+};
 use crate::launch::Directories;
 use crate::output::{complain, print};
 use crate::state::{KeeperLock, Phase, Record, Stored};
@@ -20,6 +22,9 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Ends launches; 0 when nothing of them is left.
 pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     let directories = Directories::find()?;
+    if which.all {
+        sweep_abandoned(&directories);
+    }
     let (launches, unreadable) = chosen(which, &directories)?;
     let mut worst = if unreadable.is_empty() { 0 } else { status::FAILED };
     let mut values = Vec::new();

@@ -7,22 +7,17 @@ use confine::escape::escape_short;
 use super::Feature;
 use crate::agent;
 use crate::error::Error;
-use crate::launch::{
-    Config, Directories, Found, NONO_KNOWN, find_bwrap, find_named_agent, find_nono, find_tool,
-};
+use crate::launch::{Config, Directories, Found, NONO_KNOWN, Search, find_named_agent};
 use crate::output::shown;
 
 /// nono, bubblewrap, herdr, git and each agent.
 pub(super) fn examine(config: &Config, directories: &Directories) -> Vec<Feature> {
+    let search = Search::here(config, directories);
     let mut features = vec![
-        nono(find_nono(config, directories)),
-        program("bubblewrap", find_bwrap(config, directories)),
-        tool("herdr", "paddock works without it, in any terminal", directories),
-        tool(
-            "git",
-            "paddock works without it; without git a workspace is a directory",
-            directories,
-        ),
+        nono(search.nono()),
+        program("bubblewrap", search.bwrap()),
+        tool("herdr", "paddock works without it, in any terminal", &search),
+        tool("git", "paddock works without it; without git a workspace is a directory", &search),
     ];
     for name in agent::known_agents(&directories.agents()) {
         let found = find_named_agent(&name, config, directories);
@@ -60,8 +55,8 @@ fn program(name: &str, found: Result<Found, Error>) -> Feature {
     }
 }
 
-fn tool(name: &'static str, without: &str, directories: &Directories) -> Feature {
-    match find_tool(name, directories) {
+fn tool(name: &'static str, without: &str, search: &Search<'_>) -> Feature {
+    match search.tool(name) {
         Some(Ok(found)) => Feature::enforced(name, described(&found)),
         Some(Err(e)) => Feature::unknown(name, e.to_string()).advise(without),
         None => Feature::missing(name, "it was not found on PATH").advise(without),

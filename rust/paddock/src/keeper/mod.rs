@@ -19,6 +19,7 @@ mod start;
 mod stop;
 mod survey;
 mod suspend;
+mod sweep;
 mod terminal;
 mod verifier;
 mod watch;
@@ -33,7 +34,7 @@ use serde_json::json;
 use crate::error::{Error, status};
 use crate::launch::{Directories, OnViolation, Plan};
 use crate::notices::Notices;
-use crate::pins::Outcome;
+use crate::pins::Pinning;
 use crate::state::{KeeperLock, Ledger, Record};
 use events::Event;
 use gatehouse::Knock;
@@ -47,6 +48,7 @@ pub(crate) use events::Events;
 pub(crate) use stage::remove_tree;
 pub(crate) use stop::{end_processes, members_left};
 pub(crate) use survey::{Surveyed, survey};
+pub(crate) use sweep::sweep_abandoned;
 
 /// How long nono gets to give the terminal back once the client has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -54,7 +56,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// A launch under way.
 struct Keeper<'a> {
     plan: &'a Plan,
-    pinned: &'a Outcome,
+    pinned: &'a Pinning,
     roster: Arc<Roster>,
     ledger: Arc<Ledger>,
     notices: Notices,
@@ -81,14 +83,15 @@ pub(crate) fn run(
     plan: &Plan,
     directories: &Directories,
     notices: Notices,
-    pinned: &Outcome,
+    pinned: &Pinning,
 ) -> Result<u8, Error> {
     refuse_other_children()?;
     spawn::allow_many_descriptors();
     let events = Events::listen()?;
+    sweep_abandoned(directories);
     let stage = stage::Stage::set(plan, directories)?;
     let mut keeper = Keeper::open(plan, pinned, notices, events)?;
-    let outcome = keeper.live();
+    let outcome = keeper.live(directories);
     let survivors = keeper.stop();
     if survivors == 0 {
         drop(stage);
@@ -113,9 +116,10 @@ pub(crate) fn refuse_other_children() -> Result<(), Error> {
 
 impl Keeper<'_> {
     /// The launch between its first directory and its end.
-    fn live(&mut self) -> Result<u8, Error> {
+    fn live(&mut self, directories: &Directories) -> Result<u8, Error> {
         let guard = self.build()?;
         let confirmed = self.start_watch()?;
+        self.record_pins(directories)?;
         self.start_agent(confirmed)?;
         let ended = self.wait_for_client()?;
         self.last_look()?;
@@ -383,7 +387,7 @@ impl<'a> Keeper<'a> {
     /// Becomes the keeper of the launch: takes the lock, writes the first record.
     fn open(
         plan: &'a Plan,
-        pinned: &'a Outcome,
+        pinned: &'a Pinning,
         notices: Notices,
         events: Events,
     ) -> Result<Self, Error> {

@@ -12,11 +12,11 @@ use warden::{AttemptKind, Observation};
 
 use super::egress_guard::SurveyedEgress;
 use super::events::Events;
-use super::{Keeper, spawn, stage};
+use super::{Keeper, spawn, stage, sweep_abandoned};
 use crate::error::Error;
 use crate::launch::{Directories, Plan, ask};
 use crate::notices::Notices;
-use crate::pins::Outcome;
+use crate::pins::Pinning;
 
 /// What a layer's warden is to try; the process to fail to reach is numbered as
 /// inside.
@@ -60,6 +60,7 @@ pub(crate) fn survey(
     ready: impl FnOnce() -> Result<(), Error>,
 ) -> Result<Surveyed, Error> {
     spawn::allow_many_descriptors();
+    sweep_abandoned(directories);
     let stage = stage::Stage::set(plan, directories)?;
     ready()?;
     let warden: OsString = plan.programs.warden.path.clone().into();
@@ -90,8 +91,7 @@ fn build(
     survey: Survey,
 ) -> (Result<HashMap<Layer, Vec<Observation>>, Error>, usize) {
     // Nothing of the agent runs, so nothing of it is recorded.
-    let pinned = Outcome::Same;
-    let mut keeper = match Keeper::open(plan, &pinned, Notices::new(false), events) {
+    let mut keeper = match Keeper::open(plan, &Pinning::NONE, Notices::new(false), events) {
         Ok(keeper) => keeper,
         Err(error) => return (Err(error), 0),
     };

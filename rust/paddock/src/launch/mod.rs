@@ -26,9 +26,7 @@ pub(crate) use plan::{
     AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
     program_tree,
 };
-pub(crate) use programs::{
-    Found, NONO_KNOWN, Programs, find_bwrap, find_nono, find_self, find_tool, find_warden,
-};
+pub(crate) use programs::{Found, NONO_KNOWN, Programs, Search, find_self, find_warden};
 pub(crate) use tier::Tier;
 pub(crate) use versions::Stamp;
 pub(crate) use workspace::Workspace;

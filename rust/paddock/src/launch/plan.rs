@@ -11,6 +11,7 @@ use super::agent_program::{agent_program, unusable};
 use super::directories::check_socket_path;
 use super::environment;
 use super::ports::{self, HeldPorts, Ports};
+use super::programs::Search;
 use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
@@ -138,8 +139,8 @@ impl Plan {
         let tier = request.tier.or(config.tier).unwrap_or_default();
         check_landlock()?;
         check_proc(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())?;
-        let programs = Programs::find(config, directories, tier.has_veil())?;
-        workspace.refuse_programs(&programs)?;
+        let search = Search { config, directories, workspace: Some(workspace.root.clone()) };
+        let programs = Programs::find(&search, tier.has_veil())?;
 
         let id = LaunchId::random().map_err(|e| Error::DirectoryUnusable {
             path: PathBuf::from("/dev/urandom"),

@@ -9,7 +9,7 @@ use confine::proc::FileId;
 
 use super::ask::ask;
 use super::versions::{Stamp, Versions};
-use super::{Config, Directories};
+use super::{Config, Directories, Workspace};
 use crate::error::Error;
 use crate::output::shown;
 
@@ -53,23 +53,148 @@ pub(crate) struct Programs {
     pub(crate) bwrap: Option<Found>,
 }
 
+/// Where programs are looked for.
+pub(crate) struct Search<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) directories: &'a Directories,
+    /// A workspace: what lies in it an agent may have written, and is not run.
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+impl<'a> Search<'a> {
+    /// With the workspace that a launch would have here, if it would have one.
+    pub(crate) fn here(config: &'a Config, directories: &'a Directories) -> Self {
+        let workspace = Workspace::find(None, directories).ok().map(|found| found.root);
+        Self { config, directories, workspace }
+    }
+
+    /// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.
+    pub(crate) fn nono(&self) -> Result<Found, Error> {
+        let cached = self.directories.cache.join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
+        let configured = self.config.programs.nono.as_deref();
+        let (path, source) = look("nono", configured, "PADDOCK_NONO", Some(&cached), NONO_INSTALL)?;
+        self.with_version(
+            &Wanted {
+                program: "nono",
+                calls_itself: "nono",
+                oldest: NONO_OLDEST,
+                needed: NONO_OLDEST_TEXT,
+                install: NONO_INSTALL,
+            },
+            &path,
+            source,
+        )
+    }
+
+    /// bubblewrap, in the order: configuration, `PADDOCK_BWRAP`, `PATH`.
+    pub(crate) fn bwrap(&self) -> Result<Found, Error> {
+        let configured = self.config.programs.bwrap.as_deref();
+        let (path, source) = look("bwrap", configured, "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
+        self.with_version(
+            &Wanted {
+                program: "bwrap",
+                calls_itself: "bubblewrap",
+                oldest: BWRAP_OLDEST,
+                needed: BWRAP_OLDEST_TEXT,
+                install: BWRAP_INSTALL,
+            },
+            &path,
+            source,
+        )
+    }
+
+    /// A program that Paddock works with but does not need, on `PATH`.
+    pub(crate) fn tool(&self, name: &'static str) -> Option<Result<Found, Error>> {
+        let path = on_path(name)?;
+        let wanted =
+            Wanted { program: name, calls_itself: name, oldest: [0; 3], needed: "", install: "" };
+        Some(self.with_version(&wanted, &path, "PATH".into()))
+    }
+
+    fn with_version(&self, wanted: &Wanted, path: &Path, source: String) -> Result<Found, Error> {
+        let mut found = found(wanted.program, path, source)?;
+        if let Some(root) = self.workspace.as_ref().filter(|root| found.path.starts_with(root)) {
+            return Err(written_by_agents(root, &found.path));
+        }
+        let versions = Versions(&self.directories.state);
+        let is_new_enough =
+            |text: &String| parse_version(text).is_some_and(|(_, v)| v >= wanted.oldest);
+        found.version = versions.known(wanted.program, &found.path).filter(is_new_enough);
+        if found.version.is_some() {
+            return Ok(found);
+        }
+        let asked = Stamp::of(&found.path);
+        let bad = |reason: String| Error::BadProgram {
+            program: wanted.program,
+            path: found.path.clone(),
+            reason,
+        };
+        let output = ask_version(&found.path).map_err(bad)?;
+        let is_it = output.split_whitespace().next() == Some(wanted.calls_itself);
+        let Some((text, version)) = parse_version(&output).filter(|_| is_it) else {
+            return Err(bad(format!(
+                "its --version says {:?}",
+                confine::escape::escape_short(output.as_bytes(), 80)
+            )));
+        };
+        if version < wanted.oldest {
+            return Err(Error::ProgramTooOld {
+                program: wanted.program,
+                path: found.path,
+                found: text,
+                needed: wanted.needed,
+                install: wanted.install,
+            });
+        }
+        // Only one that is new enough: others are asked again, and say so again.
+        if let Some(asked) = asked {
+            versions.keep(wanted.program, asked, &text);
+        }
+        found.version = Some(text);
+        Ok(found)
+    }
+}
+
+/// A program, and what it has to say of itself.
+struct Wanted {
+    program: &'static str,
+    /// The first word of its `--version`.
+    calls_itself: &'static str,
+    oldest: [u64; 3],
+    needed: &'static str,
+    install: &'static str,
+}
+
+/// Why a program in a workspace is not run.
+pub(super) fn written_by_agents(workspace: &Path, program: &Path) -> Error {
+    Error::Workspace {
+        path: workspace.to_owned(),
+        reason: format!(
+            "it contains {}, which the agent must not be able to write; install it elsewhere",
+            shown(program)
+        ),
+    }
+}
+
 impl Programs {
     /// Finds them, and asks each for its version where it is not known.
     ///
     /// # Errors
-    /// The first that is missing, does not run, or is too old.
-    pub(crate) fn find(
-        config: &Config,
-        directories: &Directories,
-        with_veil: bool,
-    ) -> Result<Self, Error> {
+    /// The first that is missing, does not run, is too old, or lies in the workspace.
+    pub(crate) fn find(search: &Search<'_>, with_veil: bool) -> Result<Self, Error> {
         let paddock = find_self()?;
-        Ok(Self {
+        let found = Self {
             warden: find_warden(&paddock)?,
             paddock,
-            nono: find_nono(config, directories)?,
-            bwrap: with_veil.then(|| find_bwrap(config, directories)).transpose()?,
-        })
+            nono: search.nono()?,
+            bwrap: with_veil.then(|| search.bwrap()).transpose()?,
+        };
+        for own in [&found.paddock, &found.warden] {
+            if let Some(root) = search.workspace.as_ref().filter(|r| own.path.starts_with(r)) {
+                return Err(written_by_agents(root, &own.path));
+            }
+        }
+        Ok(found)
     }
 }
 
@@ -102,33 +227,6 @@ pub(crate) fn find_warden(paddock: &Found) -> Result<Found, Error> {
     }
     // Whether the two belong together it says at the gate.
     found("paddock-warden", &path, "beside paddock".into())
-}
-
-/// nono, in the order: configuration, `PADDOCK_NONO`, `PATH`, set-up's cache.
-pub(crate) fn find_nono(config: &Config, directories: &Directories) -> Result<Found, Error> {
-    let cached = directories.cache.join(format!("nono-{NONO_OLDEST_TEXT}/bin/nono"));
-    let (path, source) =
-        look("nono", config.programs.nono.as_deref(), "PADDOCK_NONO", Some(&cached), NONO_INSTALL)?;
-    let versions = Versions(&directories.state);
-    with_version("nono", &path, source, NONO_OLDEST, NONO_OLDEST_TEXT, NONO_INSTALL, &versions)
-}
-
-/// bubblewrap, in the order: configuration, `PADDOCK_BWRAP`, `PATH`.
-pub(crate) fn find_bwrap(config: &Config, directories: &Directories) -> Result<Found, Error> {
-    let (path, source) =
-        look("bwrap", config.programs.bwrap.as_deref(), "PADDOCK_BWRAP", None, BWRAP_INSTALL)?;
-    let versions = Versions(&directories.state);
-    with_version("bwrap", &path, source, BWRAP_OLDEST, BWRAP_OLDEST_TEXT, BWRAP_INSTALL, &versions)
-}
-
-/// A program that Paddock works with but does not need, on `PATH`.
-pub(crate) fn find_tool(
-    name: &'static str,
-    directories: &Directories,
-) -> Option<Result<Found, Error>> {
-    let path = on_path(name)?;
-    let versions = Versions(&directories.state);
-    Some(with_version(name, &path, "PATH".into(), [0; 3], "", "", &versions))
 }
 
 /// A place that was named must have the program: looking on would run another
@@ -183,47 +281,6 @@ pub(crate) fn found(program: &'static str, path: &Path, source: String) -> Resul
     }
     let file = FileId::of_path(&real).map_err(|e| bad(e.to_string()))?;
     Ok(Found { path: real, file, version: None, source })
-}
-
-fn with_version(
-    program: &'static str,
-    path: &Path,
-    source: String,
-    oldest: [u64; 3],
-    needed: &'static str,
-    install: &'static str,
-    versions: &Versions<'_>,
-) -> Result<Found, Error> {
-    let mut found = found(program, path, source)?;
-    let is_new_enough = |text: &String| parse_version(text).is_some_and(|(_, v)| v >= oldest);
-    found.version = versions.known(program, &found.path).filter(is_new_enough);
-    if found.version.is_some() {
-        return Ok(found);
-    }
-    let asked = Stamp::of(&found.path);
-    let bad = |reason: String| Error::BadProgram { program, path: found.path.clone(), reason };
-    let output = ask_version(&found.path).map_err(bad)?;
-    let Some((text, version)) = parse_version(&output) else {
-        return Err(bad(format!(
-            "its --version says {:?}",
-            confine::escape::escape_short(output.as_bytes(), 80)
-        )));
-    };
-    if version < oldest {
-        return Err(Error::ProgramTooOld {
-            program,
-            path: found.path,
-            found: text,
-            needed,
-            install,
-        });
-    }
-    // Only one that is new enough: others are asked again, and say so again.
-    if let Some(asked) = asked {
-        versions.keep(program, asked, &text);
-    }
-    found.version = Some(text);
-    Ok(found)
 }
 
 /// `program --version`, with an empty environment and a deadline.

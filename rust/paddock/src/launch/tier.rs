@@ -38,7 +38,10 @@ impl Tier {
     /// What stops a race on AF_UNIX mediation in this tier.
     pub(crate) fn unix_race(self) -> &'static str {
         match self {
-            Self::Sealed => "veil: no socket of the host is there to connect to",
+            Self::Sealed => {
+                "veil: of the host's sockets only those in the workspace and other grants are \
+                 there; for these mediation only, which two threads can race"
+            }
             Self::Isolated | Self::Ported => {
                 "mediation only: two threads can race it and reach sockets of this user"
             }

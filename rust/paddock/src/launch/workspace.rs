@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Directories, Programs};
+use super::Directories;
 use crate::error::Error;
 use crate::output::shown;
 
@@ -63,28 +63,6 @@ impl Workspace {
         };
         check(&root, directories)?;
         Ok(Self { git: linked_git(&root), root })
-    }
-}
-
-impl Workspace {
-    /// The programs that build and hold the launch run outside, too, or with the
-    /// person's terminal: the agent must not be able to write them.
-    ///
-    /// # Errors
-    /// When one of them is in the workspace.
-    pub(crate) fn refuse_programs(&self, programs: &Programs) -> Result<(), Error> {
-        let own = [&programs.paddock, &programs.warden, &programs.nono];
-        let mut files = own.into_iter().chain(programs.bwrap.as_ref()).map(|found| &*found.path);
-        match files.find(|path| path.starts_with(&self.root)) {
-            None => Ok(()),
-            Some(path) => Err(Error::Workspace {
-                path: self.root.clone(),
-                reason: format!(
-                    "it contains {}, which the agent must not be able to write; install it elsewhere",
-                    shown(path)
-                ),
-            }),
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::agent::{self, Agent};
 use crate::error::Error;
 use crate::files::sha256;
 use crate::launch::{
-    Config, Directories, Found, OnProgramChange, Plan, Programs, Tier, agent_program,
+    Config, Directories, Found, OnProgramChange, Plan, Programs, Search, Tier, agent_program,
 };
 use compare::Change;
 pub(crate) use program::PinnedProgram;
@@ -105,10 +105,31 @@ impl PinState {
 pub(crate) enum Outcome {
     /// All as recorded.
     Same,
-    /// The first launch: recorded now.
+    /// The first launch.
     First(Value),
-    /// Recorded anew, and the person is told.
+    /// The person is told.
     Changed { notices: Vec<String>, details: Value },
+}
+
+/// What a launch found, and what it records once its layers stand: a program that
+/// builds none is not worth remembering.
+#[derive(Debug)]
+pub(crate) struct Pinning {
+    pub(crate) outcome: Outcome,
+    to_record: Option<Comparison>,
+}
+
+impl Pinning {
+    /// Of a survey, which records nothing.
+    pub(crate) const NONE: Self = Self { outcome: Outcome::Same, to_record: None };
+
+    /// Records the present state where it is not the recorded one.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn record(&self, directories: &Directories) -> Result<(), Error> {
+        self.to_record.as_ref().map_or(Ok(()), |comparison| comparison.record(directories))
+    }
 }
 
 impl Comparison {
@@ -150,7 +171,7 @@ impl Comparison {
         anew: bool,
     ) -> Result<Self, Error> {
         let agent = agent::load(name, &directories.agents())?;
-        let programs = Programs::find(config, directories, tier.has_veil())?;
+        let programs = Programs::find(&Search::here(config, directories), tier.has_veil())?;
         let program = agent_program(&agent, &programs.paddock, config.agents.get(name))?;
         let subject = Subject { agent: &agent, tier, programs: &programs, program: &program };
         let recorded = match Pins::load(directories, name, tier) {
@@ -192,8 +213,8 @@ impl Comparison {
     }
 }
 
-/// Before a launch: records the first state, goes on with the same, says what
-/// changed and refuses what widened.
+/// Before a launch: goes on with the first state and the same, says what changed and
+/// refuses what widened.
 ///
 /// # Errors
 /// [`Error::PinMismatch`], or whatever keeps the pins from being compared.
@@ -201,7 +222,7 @@ pub(crate) fn at_launch(
     subject: Subject<'_>,
     directories: &Directories,
     on_program_change: OnProgramChange,
-) -> Result<Outcome, Error> {
+) -> Result<Pinning, Error> {
     let (agent, tier) = (subject.agent.called(), subject.tier);
     let recorded = Pins::load(directories, agent, tier)?;
     let comparison = Comparison::make(subject, directories, recorded)?;
@@ -213,18 +234,17 @@ pub(crate) fn at_launch(
             accept: accept_command(agent, tier),
         });
     }
-    // Another state of the same file is not worth a word, but is remembered.
-    if comparison.recorded.as_ref() != Some(&comparison.present) {
-        comparison.record(directories)?;
-    }
-    Ok(match comparison.recorded {
+    let outcome = match comparison.recorded {
         None => Outcome::First(hashes(&comparison.present)),
         Some(_) if comparison.is_same() => Outcome::Same,
         Some(_) => Outcome::Changed {
             notices: words::notices(agent, &comparison),
             details: words::details(&comparison),
         },
-    })
+    };
+    // Another state of the same file is not worth a word, but is remembered.
+    let is_other = comparison.recorded.as_ref() != Some(&comparison.present);
+    Ok(Pinning { outcome, to_record: is_other.then_some(comparison) })
 }
 
 /// Agents and tiers of which something is recorded, and `first` before them.

@@ -53,6 +53,8 @@ pub(super) struct Ground {
     temporary: PathBuf,
     /// By the name of what each stands for.
     pub(super) services: Vec<(&'static str, PathBuf)>,
+    /// A socket of the host's in the workspace, which every layer sees.
+    pub(super) in_workspace: PathBuf,
     pub(super) abstract_name: Vec<u8>,
     pub(super) tcp: SocketAddr,
     /// Another port, of no name's.
@@ -138,7 +140,8 @@ impl Ground {
     /// What cannot be made.
     pub(super) fn prepare(warden: &Path, directories: &Directories) -> Result<Self, Error> {
         private_directory(&directories.runtime)?;
-        let temporary = std::env::temp_dir();
+        let named = std::env::var_os("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute());
+        let temporary = named.unwrap_or_else(|| "/tmp".into());
         let writable = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         if let Err(e) = rustix::fs::access(&temporary, writable) {
             let reason = format!("no workspace for the doctor can be made there (TMPDIR): {e}");
@@ -177,6 +180,8 @@ impl Ground {
         for (_, service) in &services {
             held.push(UnixListener::bind(service)?.into());
         }
+        let in_workspace = workspace.join("service");
+        held.push(UnixListener::bind(&in_workspace)?.into());
         let abstract_name = root.as_os_str().as_encoded_bytes().to_vec();
         let address = {
             use std::os::linux::net::SocketAddrExt;
@@ -212,6 +217,7 @@ impl Ground {
             beside,
             temporary: temporary.to_owned(),
             services,
+            in_workspace,
             abstract_name,
             tcp: v4,
             tcp_other: other,
@@ -226,6 +232,11 @@ impl Ground {
             held,
             _lock: lock,
         })
+    }
+
+    /// What nothing else here is called.
+    pub(super) fn name(&self) -> &str {
+        self.root.file_name().and_then(|name| name.to_str()).unwrap_or(NAME)
     }
 
     /// Adds what lies in the launch's own directories, once those are there.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use warden::{AttemptKind, Observation};
 
 use super::errno;
+use crate::agent;
 use crate::error::Error;
 use crate::files::read_plain;
 use crate::keeper::{self, Events, SurveyedEgress};
@@ -332,7 +333,9 @@ pub(crate) fn survey(
 fn read_profile(path: &Path) -> Result<String, Error> {
     let unusable = |reason| Error::AgentFile { path: path.to_owned(), reason };
     let bytes = read_plain(path, MOST_PROFILE).map_err(|e| unusable(e.to_string()))?;
-    String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))
+    let text = String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))?;
+    agent::check_profile(&text).map_err(unusable)?;
+    Ok(text)
 }
 
 fn judge(

@@ -136,8 +136,8 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
 
 fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
     use AttemptKind::{
-        ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor, RaceToConnect,
-        SendDatagram, SendMessage, SendMessages, SocketPair,
+        BindSocket, ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor,
+        RaceToConnect, SendDatagram, SendMessage, SendMessages, SocketPair,
     };
     rows.group = "AF_UNIX";
     let service = in_pen(paths);
@@ -158,11 +158,22 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
     for (name, path) in real_services() {
         rows.add(format!("the real {name}"), host_only(tier), ConnectStream(path));
     }
+    let workspace = &ground.workspace;
+    rows.add(
+        "one of the host in the workspace",
+        IN_PEN,
+        ConnectStream(ground.in_workspace.clone()),
+    );
+    rows.add("bind one in the workspace", IN_PEN, BindSocket(workspace.join("own")));
+    let own = format!("/tmp/{}-own", ground.name());
+    rows.add("bind one in /tmp", INNER, BindSocket(own.into()));
     if let Some((_, forbidden)) = ground.services.first() {
-        let race = RaceToConnect(forbidden.clone(), paths.link_socket(), 300);
-        // Without a veil mediation alone stands there, and can lose.
+        let race = |forbidden: &Path| RaceToConnect(forbidden.into(), paths.link_socket(), 300);
+        // Without a veil mediation alone stands there, and can lose; as it can for a
+        // socket that the veil lets through.
         let expected = if tier.has_veil() { HOST } else { SHOWN };
-        rows.add("two threads race the address, 0.3 s", expected, race);
+        rows.add("two threads race the address, 0.3 s", expected, race(forbidden));
+        rows.add("the same to one in the workspace", SHOWN, race(&ground.in_workspace));
     }
 }
 

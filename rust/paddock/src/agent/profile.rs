@@ -1,0 +1,78 @@
+//! What a policy of one's own may say. nono's profiles can do more than confine: run
+//! scripts outside of the sandbox, leave the sandbox to somebody else, ask a server
+//! for permission. A launch has no use for that, so only what confines is accepted.
+
+use serde_json::Value;
+
+/// Keys that say what a sandbox may do.
+const KEYS: [&str; 11] = [
+    "$schema",
+    "description",
+    "environment",
+    "extends",
+    "filesystem",
+    "groups",
+    "linux",
+    "meta",
+    "network",
+    "security",
+    "workdir",
+];
+
+/// Below those: what would have somebody else decide, or nobody.
+const REFUSED: [(&str, &str); 6] = [
+    ("linux", "sandbox_policy"),
+    ("network", "approval_backends"),
+    ("network", "approval_defaults"),
+    ("security", "approval_backends"),
+    ("security", "approval_defaults"),
+    ("security", "capability_elevation"),
+];
+
+/// Checks the text of a policy.
+///
+/// # Errors
+/// The first key that is not accepted. A text with comments, which nono takes, cannot
+/// be checked, and is not accepted either.
+pub(crate) fn check(text: &str) -> Result<(), String> {
+    let value: Value = serde_json::from_str(text).map_err(|e| {
+        format!("{e} (it must be plain JSON, without comments, so that it can be checked)")
+    })?;
+    let Value::Object(fields) = &value else { return Err("it is not a JSON object".into()) };
+    if let Some(key) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
+        return Err(format!("{key:?} is no part of a sandbox; accepted are {}", KEYS.join(", ")));
+    }
+    let refused = REFUSED.iter().find(|(group, key)| value[group].get(key).is_some());
+    match refused {
+        Some((group, key)) => {
+            Err(format!("\"{group}.{key}\" would leave the decision to somebody else"))
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_confines_is_accepted() {
+        let shipped = include_str!("../../../../profiles/standin/server.json");
+        check(shipped).unwrap();
+        check(r#"{ "extends": "default", "network": { "block": true } }"#).unwrap();
+        for text in [
+            r#"{ "session_hooks": { "before": { "script": "/bin/true" } } }"#,
+            r#"{ "hooks": {} }"#,
+            r#"{ "binary": "/bin/sh" }"#,
+            r#"{ "linux": { "sandbox_policy": "external" } }"#,
+            r#"{ "security": { "capability_elevation": true } }"#,
+            r#"{ "security": { "approval_backends": {} } }"#,
+            r#"{ "platform_overrides": {} }"#,
+            "{} // so",
+            "[]",
+            "",
+        ] {
+            assert!(check(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What starts left that were killed before they had a record.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::remove_tree;
+use crate::launch::{Directories, LaunchId};
+use crate::state::KeeperLock;
+
+/// A start comes to its record, or ends, in far less.
+const AGE: Duration = Duration::from_mins(1);
+
+/// Removes the directories of launches that have no record, no keeper, and are older
+/// than any start.
+pub(crate) fn sweep_abandoned(directories: &Directories) {
+    for state in old_launches(&directories.launches()) {
+        let has_record = std::fs::symlink_metadata(state.join("record.json")).is_ok();
+        if has_record || !matches!(KeeperLock::take(&state), Ok(Some(_))) {
+            continue;
+        }
+        if let Some(id) = state.file_name() {
+            let _ = remove_tree(&directories.runtime.join(id));
+        }
+        let _ = remove_tree(&state);
+    }
+    for launch in old_launches(&directories.runtime) {
+        let state = launch.file_name().map(|id| directories.launches().join(id));
+        if state.is_some_and(|state| std::fs::symlink_metadata(state).is_err()) {
+            let _ = remove_tree(&launch);
+        }
+    }
+}
+
+/// The directories in `directory` that have a launch's name and are old.
+fn old_launches(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| {
+        LaunchId::try_from(entry.file_name().into_string().ok()?).ok()?;
+        let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_dir)?;
+        let age = SystemTime::now().duration_since(metadata.modified().ok()?).ok()?;
+        (age >= AGE).then(|| entry.path())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+
+    use super::*;
+
+    #[test]
+    fn only_old_launches_without_a_record_or_a_keeper_go() {
+        let root = tempfile::tempdir().unwrap();
+        let own = Directories::below(root.path());
+        let age = |path: &Path| {
+            let time = Timespec { tv_sec: 1, tv_nsec: 0 };
+            let times = Timestamps { last_access: time, last_modification: time };
+            utimensat(CWD, path, &times, AtFlags::empty()).unwrap();
+        };
+        let make = |id: &str, with_state: bool| {
+            let (state, launch) = (own.launches().join(id), own.runtime.join(id));
+            std::fs::create_dir_all(launch.join("in")).unwrap();
+            if with_state {
+                std::fs::create_dir_all(&state).unwrap();
+            }
+            (state, launch)
+        };
+        let kept = make("bbbbbbbbbbbb", true);
+        let _lock = KeeperLock::take(&kept.0).unwrap().unwrap();
+        let recorded = make("cccccccccccc", true);
+        std::fs::write(recorded.0.join("record.json"), "{}").unwrap();
+        let gone = make("dddddddddddd", true);
+        let half_gone = make("ffffffffffff", false);
+        let other = make("paddock-doctor-x", false);
+        for (state, launch) in [&kept, &recorded, &gone, &half_gone, &other] {
+            for path in [state, launch].into_iter().filter(|path| path.exists()) {
+                age(path);
+            }
+        }
+        let starting = make("gggggggggggg", true);
+        sweep_abandoned(&own);
+        for (state, launch) in [&kept, &recorded, &starting] {
+            assert!(state.exists() && launch.exists(), "{}", state.display());
+        }
+        assert!(!gone.0.exists() && !gone.1.exists() && !half_gone.1.exists());
+        assert!(other.1.exists());
+    }
+}
