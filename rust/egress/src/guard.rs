@@ -1,30 +1,28 @@
-//! The proxy: one client connection, one request, at most one tunnel.
+//! The proxy: one client connection, one request, at most one upstream.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::dial::{addresses, connect};
+use crate::forward::{Exchange, ReplyBody};
 use crate::record::Entry;
-use crate::refusal::Denial;
+use crate::refusal::{Denial, Failure};
 use crate::target::Target;
-use crate::tunnel::Upstream;
-use crate::{Decision, Policy, Recorder, Refusal, Resolver, Route};
+use crate::tunnel::Tunnel;
+use crate::{Decision, Policy, Recorder, Refusal, Resolver, Route, reply};
 
 /// How long a client may take to send the head of its request.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -33,12 +31,19 @@ const MAX_HEAD: usize = 16 * 1024;
 /// Client connections that are served at once; the others wait.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// The egress filter: an HTTP proxy that serves `CONNECT`, for the hosts and
-/// ports of its [`Policy`] alone.
+/// The egress filter: an HTTP proxy that serves `CONNECT`, and plain requests
+/// for `http://` URLs, for the hosts and ports of its [`Policy`] alone.
 ///
-/// Replies: 200 and the tunnel; 403 refused; 405 for other methods; 502 if the
-/// host could not be resolved or reached. The body of a denial is one line of
-/// text, `refused: <reason>: <message>` or `failed: <reason>: <message>`.
+/// A plain request goes to the host and port of its URL, over a connection of
+/// its own, as a request for the path with a `Host` header made from the URL;
+/// one `Host` header that contradicts is overwritten, two are refused. Headers
+/// that are for one connection alone are removed both ways, and lengths are
+/// written anew. No `Via` is added: it would tell about the sandbox.
+///
+/// Replies of its own: 403 refused; 405 for `TRACE`; 502 if the host could not
+/// be resolved or reached or gave no valid reply, 504 if not in time. The body
+/// of a denial is one line of text, `refused: <reason>: <message>` or `failed:
+/// <reason>: <message>`.
 ///
 /// A connection serves one request. At most 1024 are served at once, each with
 /// up to two open descriptors.
@@ -50,8 +55,33 @@ pub struct Guard<R> {
     requests: AtomicU64,
 }
 
-/// What a request leaves behind for the time after its reply.
-type Opened = (OnUpgrade, Upstream<TcpStream>);
+/// What a request leaves for those who serve its connection.
+#[derive(Default)]
+struct Opened {
+    /// For the time after the reply.
+    tunnel: Mutex<Option<Tunnel>>,
+    /// Takes what must run beside the reply.
+    exchange: Mutex<Option<oneshot::Sender<Exchange>>>,
+}
+
+impl Opened {
+    /// Sends a request to `stream`; gives the reply as soon as it begins.
+    async fn forward(
+        &self,
+        request: Request<Incoming>,
+        target: &Target,
+        stream: TcpStream,
+        entry: Entry,
+    ) -> Result<Response<ReplyBody>, Failure> {
+        let (asker, exchange) = Exchange::start(stream, entry).await?;
+        let hand_over = lock(&self.exchange).take();
+        // There is one request to a connection, and the other end lives as long.
+        if let Some(hand_over) = hand_over {
+            let _ = hand_over.send(exchange);
+        }
+        asker.ask(request, target).await
+    }
+}
 
 /// A connection to an allowed target.
 struct Open {
@@ -106,31 +136,35 @@ impl<R: Resolver> Guard<R> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let opened = Mutex::new(None);
+        let opened = Opened::default();
+        let (hand_over, handed_over) = oneshot::channel();
+        *lock(&opened.exchange) = Some(hand_over);
         let service = service_fn(|request| {
             // Not in the future: hyper may drop that before it was polled.
             let mut entry = self.entry();
             let target = Target::read(&request, &mut entry);
             self.answer(request, target, entry, &opened)
         });
-        let served = http1::Builder::new()
+        let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_DEADLINE)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades()
-            .await;
-        if let Err(error) = served {
+            .with_upgrades();
+        let mut serving = pin!(serving);
+        // Both, and the tunnel, run here and not in tasks of their own, so that
+        // they end with this future.
+        let ended = tokio::select! {
+            biased;
+            Ok(exchange) = handed_over => return exchange.beside(serving).await,
+            ended = &mut serving => ended,
+        };
+        if let Err(error) = ended {
             self.note_unreadable(&error);
         }
-        // The tunnel runs here and not in a task of its own, so that it ends
-        // with this future.
-        let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some((upgrade, upstream)) = opened {
-            match upgrade.await {
-                Ok(client) => upstream.relay(TokioIo::new(client)).await,
-                Err(error) => upstream.broken(&error),
-            }
+        let tunnel = lock(&opened.tunnel).take();
+        if let Some(tunnel) = tunnel {
+            tunnel.relay().await;
         }
     }
 
@@ -139,21 +173,26 @@ impl<R: Resolver> Guard<R> {
         request: Request<Incoming>,
         target: Result<Target, Refusal>,
         entry: Entry,
-        opened: &Mutex<Option<Opened>>,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        opened: &Opened,
+    ) -> Result<Response<ReplyBody>, Infallible> {
         let outcome = match target {
-            Ok(target) => self.open(target).await,
+            Ok(target) => self.open(&target).await.map(|open| (target, open)),
             Err(refusal) => Err(refusal.into()),
         };
         let reply = match outcome {
-            Ok(Open { stream, address, reason }) => {
-                let upstream = Upstream::new(stream, entry.allow(address, reason));
-                let tunnel = (hyper::upgrade::on(request), upstream);
-                *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
-                Response::new(Full::default())
+            Ok((target, Open { stream, address, reason })) => {
+                let closing = entry.allow(address, reason);
+                if request.method() == Method::CONNECT {
+                    let tunnel = Tunnel::new(hyper::upgrade::on(request), stream, closing);
+                    *lock(&opened.tunnel) = Some(tunnel);
+                    reply::opened()
+                } else {
+                    let forwarded = opened.forward(request, &target, stream, closing).await;
+                    forwarded.unwrap_or_else(|failure| reply::denied(&failure.into()))
+                }
             }
             Err(denial) => {
-                let reply = denied(&denial);
+                let reply = reply::denied(&denial);
                 entry.deny(&denial);
                 reply
             }
@@ -162,15 +201,15 @@ impl<R: Resolver> Guard<R> {
     }
 
     /// Decides about a target and connects to it.
-    async fn open(&self, Target { host, port }: Target) -> Result<Open, Denial> {
+    async fn open(&self, Target { host, port }: &Target) -> Result<Open, Denial> {
         let policy = Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner));
-        let route = policy.route(&host, port)?;
+        let route = policy.route(host, *port)?;
         let reason = match route {
             Route::Resolve(_) | Route::Literal(_) => "allow-list",
             Route::Exception(_) => "exception",
         };
         let addresses = addresses(&self.resolver, route).await?;
-        let (stream, address) = connect(&addresses, port, TcpStream::connect).await?;
+        let (stream, address) = connect(&addresses, *port, TcpStream::connect).await?;
         // What does not matter to whether the tunnel works may fail.
         let _ = stream.set_nodelay(true);
         Ok(Open { stream, address, reason })
@@ -197,20 +236,6 @@ impl<R: Resolver> Guard<R> {
     }
 }
 
-fn denied(denial: &Denial) -> Response<Full<Bytes>> {
-    let (status, verdict) = match denial {
-        Denial::Refused(Refusal::Method) => (StatusCode::METHOD_NOT_ALLOWED, "refused"),
-        Denial::Refused(_) => (StatusCode::FORBIDDEN, "refused"),
-        Denial::Failed(_) => (StatusCode::BAD_GATEWAY, "failed"),
-    };
-    let text = format!("{verdict}: {}: {denial}\n", denial.code());
-    let mut reply = Response::new(Full::from(text));
-    *reply.status_mut() = status;
-    let headers = reply.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(ALLOW, HeaderValue::from_static("CONNECT"));
-    }
-    reply
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
 //! The guard: where bytes may go.
 //!
 //! An HTTP forward proxy for a sandbox whose only way out it is. The sandbox
-//! asks for a tunnel by name (`CONNECT host:port`); the [`Guard`] decides
-//! whether the name is allowed, which addresses it stands for, whether those
+//! asks for a tunnel by name (`CONNECT host:port`), or for an `http://` URL; the
+//! [`Guard`] decides whether the name is allowed, which addresses it stands for, whether those
 //! may be reached, and connects to one of them. Each request goes through the
 //! same steps, and each step ends it when it fails:
 //!
@@ -39,14 +39,18 @@
 
 mod address;
 mod dial;
+mod forward;
 mod guard;
+mod hop;
 mod host;
 mod listen;
 mod policy;
 mod record;
 mod refusal;
+mod reply;
 mod resolver;
 mod target;
+mod traffic;
 mod tunnel;
 
 pub use address::check;

@@ -5,6 +5,7 @@
 
 mod burst;
 mod decisions;
+mod forward;
 mod requests;
 mod support;
 mod tunnels;

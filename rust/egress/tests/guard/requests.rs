@@ -47,18 +47,118 @@ async fn the_target_is_read_strictly_and_from_the_request_line_alone() {
 }
 
 #[tokio::test]
-async fn other_methods_are_refused() {
+async fn plain_requests_are_read_from_their_url_alone() {
     let mut bench = bench();
-    for (request, host) in [
-        ("GET http://good.example/ HTTP/1.1\r\nHost: good.example\r\n\r\n", "good.example"),
-        ("GET / HTTP/1.1\r\nHost: good.example\r\n\r\n", ""),
-        ("POST http://good.example:80/ HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi", "good.example"),
+    for (head, reason, host, port) in [
+        ("GET / HTTP/1.1\r\nHost: good.example", "bad-target", "", None),
+        ("OPTIONS * HTTP/1.1\r\nHost: good.example", "bad-target", "", None),
+        ("GET good.example:80 HTTP/1.1", "bad-target", "good.example", Some(80)),
+        ("GET https://good.example/ HTTP/1.1", "scheme-not-allowed", "good.example", None),
+        ("GET ftp://good.example:21/ HTTP/1.1", "scheme-not-allowed", "good.example", Some(21)),
+        ("GET HTTP://evil.example/ HTTP/1.1", "host-not-allowed", "evil.example", Some(80)),
+        ("GET http://u:secret@good.example/ HTTP/1.1", "userinfo", "good.example", Some(80)),
+        ("GET http://good.example:/ HTTP/1.1", "bad-port", "good.example", None),
+        ("GET http://good.example:0/ HTTP/1.1", "bad-port", "good.example", None),
+        ("GET http://good.example:22/ HTTP/1.1", "port-not-allowed", "good.example", Some(22)),
+        ("GET http://evil.example HTTP/1.0", "host-not-allowed", "evil.example", Some(80)),
+        ("GET http://127.1/ HTTP/1.1", "host-not-allowed", "127.0.0.1", Some(80)),
+        ("GET http:///path HTTP/1.1\r\nHost: good.example", "malformed-request", "", None),
+        (
+            "GET http://evil.example/ HTTP/1.1\r\nHost: good.example",
+            "host-not-allowed",
+            "evil.example",
+            Some(80),
+        ),
+        (
+            "GET http://good.example/ HTTP/1.1\r\nHost: good.example\r\nHost: evil.example",
+            "host-headers",
+            "good.example",
+            Some(80),
+        ),
+        (
+            "GET http://good.example/ HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: websocket",
+            "upgrade",
+            "good.example",
+            Some(80),
+        ),
+        (
+            "POST http://good.example/ HTTP/1.1\r\nTransfer-Encoding: gzip, chunked",
+            "transfer-coding",
+            "good.example",
+            Some(80),
+        ),
+        (
+            "POST http://good.example/ HTTP/1.1\r\nTransfer-Encoding: x\r\nTransfer-Encoding: chunked",
+            "transfer-coding",
+            "good.example",
+            Some(80),
+        ),
     ] {
-        let reply = bench.ask(request).await;
-        assert!(reply.starts_with("HTTP/1.1 405 "), "{reply}");
-        assert!(reply.to_lowercase().contains("\r\nallow: connect\r\n"), "{reply}");
-        assert!(reply.ends_with("\r\n\r\nrefused: method-not-allowed: only CONNECT is served\n"));
+        let reply = bench.ask(&format!("{head}\r\n\r\n")).await;
+        let status = if reason == "malformed-request" { "400" } else { "403" };
+        assert!(
+            reply.starts_with(&format!("HTTP/1.1 {status} ")) || reply.starts_with("HTTP/1.0 403 "),
+            "{head}: {reply}"
+        );
         let record = bench.record().await;
-        assert_eq!((record.reason, record.host.as_str()), ("method-not-allowed", host));
+        let found = (record.reason, record.host.as_str(), record.port);
+        assert_eq!(found, (reason, host, port), "{head}");
+        assert_eq!(record.decision, Decision::Refused);
     }
+    assert_eq!(bench.names.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn lengths_that_could_be_read_in_two_ways_are_no_request() {
+    let mut bench = bench();
+    let many: String = (0..101).map(|n| format!("x-{n}: 1\r\n")).collect();
+    let long = format!("x: {}\r\n", "a".repeat(20_000));
+    for headers in [
+        "Content-Length: 1\r\nContent-Length: 2\r\n",
+        "Content-Length: 1, 2\r\n",
+        "Content-Length: +1\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: 0x1\r\n",
+        "Content-Length: 99999999999999999999999\r\n",
+        "Content-Length: 1 2\r\n",
+        "Transfer-Encoding: identity\r\n",
+        "Transfer-Encoding: chunked, identity\r\n",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+        "Transfer-Encoding : chunked\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "x: a\r\n folded: b\r\n",
+        "x: a\0b\r\n",
+        "x\u{e4}: a\r\n",
+        ": a\r\n",
+        "no colon\r\n",
+        &many,
+        &long,
+    ] {
+        let head = format!("POST http://good.example/ HTTP/1.1\r\n{headers}\r\n");
+        let reply = bench.ask(&head).await;
+        // hyper replies to some and ends the connection after the others.
+        let is_told = ["", "HTTP/1.1 400 ", "HTTP/1.1 431 "]
+            .iter()
+            .any(|told| if told.is_empty() { reply.is_empty() } else { reply.starts_with(told) });
+        assert!(is_told, "{headers:.80}: {reply}");
+        assert_eq!(bench.record().await.reason, "malformed-request", "{headers:.80}");
+    }
+    let old = "POST http://good.example/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    bench.ask(old).await;
+    assert_eq!(bench.record().await.reason, "malformed-request");
+    // The control: a request like these does get further.
+    bench.ask("POST http://good.example/ HTTP/1.1\r\nContent-Length: 0\r\n\r\n").await;
+    assert_eq!(bench.record().await.reason, "resolve-failed");
+    assert_eq!(bench.names.asked(), ["good.example"]);
+}
+
+#[tokio::test]
+async fn trace_is_refused() {
+    let mut bench = bench();
+    let reply = bench.ask("TRACE http://good.example/ HTTP/1.1\r\n\r\n").await;
+    assert!(reply.starts_with("HTTP/1.1 405 "), "{reply}");
+    assert!(reply.to_lowercase().contains("\r\nallow: connect, delete, get, "), "{reply}");
+    assert!(reply.ends_with("\r\n\r\nrefused: method-not-allowed: TRACE is not served\n"));
+    let record = bench.record().await;
+    assert_eq!((record.reason, record.host.as_str()), ("method-not-allowed", "good.example"));
 }

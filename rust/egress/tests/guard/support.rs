@@ -66,7 +66,8 @@ impl Bench {
     /// Sends a request and gives the whole reply; for requests without a tunnel.
     pub(crate) async fn ask(&self, request: &str) -> String {
         let mut client = self.connect();
-        client.write_all(request.as_bytes()).await.unwrap();
+        // The guard may have seen enough before the end.
+        let _ = client.write_all(request.as_bytes()).await;
         read_all(&mut client).await
     }
 
@@ -101,11 +102,7 @@ pub(crate) async fn open(
     authority: &str,
 ) -> String {
     client.write_all(connect_to(authority).as_bytes()).await.unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(within(client.read_u8()).await.unwrap());
-    }
-    let head = String::from_utf8(head).unwrap();
+    let head = read_until(client, "\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     head
 }
@@ -126,4 +123,57 @@ async fn echo(mut stream: TcpStream) {
     let (mut read, mut write) = stream.split();
     // The other side may be gone.
     let _ = tokio::io::copy(&mut read, &mut write).await;
+}
+
+/// A server for one connection, at a name that the guard knows.
+pub(crate) struct Origin {
+    pub(crate) bench: Bench,
+    /// `name:port`.
+    pub(crate) authority: String,
+    listener: TcpListener,
+}
+
+impl Origin {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let authority = format!("origin.internal:{}", address.port());
+        let policy = Policy::new([&authority], [("origin.internal", address.ip())]).unwrap();
+        Self { bench: Bench::new(policy, Names::new(&[])), authority, listener }
+    }
+
+    /// The next connection from the guard.
+    pub(crate) async fn accept(&self) -> TcpStream {
+        within(self.listener.accept()).await.unwrap().0
+    }
+
+    /// Sends `head`, with `{}` for the authority, and gives what the origin heard,
+    /// which must end in `end`, and what the client got for `reply`.
+    pub(crate) async fn exchange(&self, head: &str, end: &str, reply: &str) -> (String, String) {
+        let mut client = self.bench.connect();
+        let request = head.replace("{}", &self.authority);
+        let asking = async {
+            client.write_all(request.as_bytes()).await.unwrap();
+            read_all(&mut client).await
+        };
+        let answering = async {
+            let mut stream = self.accept().await;
+            let heard = read_until(&mut stream, end).await;
+            stream.write_all(reply.as_bytes()).await.unwrap();
+            // The guard ends the connection, unless the reply is ended by it.
+            stream.shutdown().await.unwrap();
+            heard + &read_all(&mut stream).await
+        };
+        let (got, heard) = within(async { tokio::join!(asking, answering) }).await;
+        (heard, got)
+    }
+}
+
+/// Reads until what has come ends in `end`.
+pub(crate) async fn read_until(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
+    let mut read = Vec::new();
+    while !read.ends_with(end.as_bytes()) {
+        read.push(within(stream.read_u8()).await.unwrap());
+    }
+    String::from_utf8(read).unwrap()
 }

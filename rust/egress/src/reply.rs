@@ -1,0 +1,47 @@
+//! What the guard itself replies.
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::{Response, StatusCode};
+
+use crate::Refusal;
+use crate::forward::ReplyBody;
+use crate::refusal::{Denial, Failure};
+
+/// The reply that opens a tunnel.
+pub(crate) fn opened() -> Response<ReplyBody> {
+    Response::new(Either::Left(Full::default()))
+}
+
+/// The reply to a request that gets no connection: why, in one line of text.
+pub(crate) fn denied(denial: &Denial) -> Response<ReplyBody> {
+    let verdict = match denial {
+        Denial::Refused(_) => "refused",
+        Denial::Failed(_) => "failed",
+    };
+    let text = format!("{verdict}: {}: {denial}\n", denial.code());
+    let mut reply = Response::new(Either::Left(Full::new(Bytes::from(text))));
+    *reply.status_mut() = status(denial);
+    let headers = reply.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if matches!(denial, Denial::Refused(Refusal::Method)) {
+        headers.insert(ALLOW, HeaderValue::from_static(ALLOWED));
+    }
+    reply
+}
+
+/// The methods of RFC 9110 and RFC 5789 but `TRACE`; others are served, too.
+const ALLOWED: &str = "CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
+
+fn status(denial: &Denial) -> StatusCode {
+    match denial {
+        Denial::Refused(Refusal::Method) => StatusCode::METHOD_NOT_ALLOWED,
+        Denial::Refused(_) => StatusCode::FORBIDDEN,
+        Denial::Failed(Failure::ResolveTimeout | Failure::ConnectTimeout { .. }) => {
+            StatusCode::GATEWAY_TIMEOUT
+        }
+        Denial::Failed(_) => StatusCode::BAD_GATEWAY,
+    }
+}
