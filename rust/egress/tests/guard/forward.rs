@@ -25,12 +25,12 @@ async fn a_request_is_sent_on_for_its_path_to_the_host_of_its_url() {
         Upgrade: h2c\r\n\r\n";
     let reply = "HTTP/1.1 200 Fine By Me\r\nContent-Length: 2\r\nConnection: x-own\r\nX-Own: 1\r\n\
         Proxy-Authenticate: Basic\r\nKeep-Alive: 5\r\nUpgrade: h2c\r\nX-Kept: 1\r\n\r\nhi";
-    let (heard, got) = origin.exchange(request, "\r\n\r\n", reply).await;
+    let (arrived, got) = origin.exchange(request, "\r\n\r\n", reply).await;
     let host = format!("host: {}", origin.authority);
     let wanted = ["GET /a/b?c=d HTTP/1.1", "accept: */*", "connection: close", &host];
-    assert_eq!(lines(&heard), wanted);
-    let (head, body) = got.split_once("\r\n\r\n").unwrap();
-    let mut found = lines(head);
+    assert_eq!(lines(&arrived), wanted);
+    let (top, body) = got.split_once("\r\n\r\n").unwrap();
+    let mut found = lines(top);
     found.retain(|line| !line.starts_with("date: "));
     let wanted = ["HTTP/1.1 200 OK", "connection: close", "content-length: 2", "x-kept: 1"];
     assert_eq!((found, body), (wanted.map(str::to_owned).into(), "hi"));
@@ -40,7 +40,7 @@ async fn a_request_is_sent_on_for_its_path_to_the_host_of_its_url() {
     assert_eq!((decided.reason, decided.host.as_str()), ("exception", "origin.internal"));
     let closed = origin.bench.record().await;
     assert_eq!((closed.event, closed.reason), (Event::Closed, "finished"));
-    assert_eq!((closed.sent, closed.received), (heard.len() as u64, reply.len() as u64));
+    assert_eq!((closed.sent, closed.received), (arrived.len() as u64, reply.len() as u64));
     assert_eq!(closed.request, decided.request);
 }
 
@@ -48,9 +48,10 @@ async fn a_request_is_sent_on_for_its_path_to_the_host_of_its_url() {
 async fn an_old_client_is_served_in_its_own_version() {
     let origin = Origin::new().await;
     let reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n";
-    let (heard, got) = origin.exchange("GET http://{}?q HTTP/1.0\r\n\r\n", "\r\n\r\n", reply).await;
-    assert!(heard.starts_with("GET /?q HTTP/1.1\r\n"), "{heard}");
-    assert!(heard.contains(&format!("\r\nhost: {}\r\n", origin.authority)), "{heard}");
+    let (arrived, got) =
+        origin.exchange("GET http://{}?q HTTP/1.0\r\n\r\n", "\r\n\r\n", reply).await;
+    assert!(arrived.starts_with("GET /?q HTTP/1.1\r\n"), "{arrived}");
+    assert!(arrived.contains(&format!("\r\nhost: {}\r\n", origin.authority)), "{arrived}");
     assert!(got.starts_with("HTTP/1.0 200 OK\r\n") && got.ends_with("\r\n\r\nhi"), "{got}");
     assert!(!got.contains("chunked"), "{got}");
 }
@@ -85,9 +86,9 @@ async fn a_body_arrives_with_one_length_whatever_was_said_about_it() {
     ] {
         for method in ["POST", "GET"] {
             let request = format!("{method} http://{{}}/ HTTP/1.1\r\n{headers}\r\n\r\n{body}");
-            let (heard, got) = origin.exchange(&request, arrives, OK).await;
-            let (head, rest) = heard.split_once("\r\n\r\n").unwrap();
-            let lines = lines(head);
+            let (arrived, got) = origin.exchange(&request, arrives, OK).await;
+            let (top, rest) = arrived.split_once("\r\n\r\n").unwrap();
+            let lines = lines(top);
             let said = |line: &&String| line.starts_with("content-l") || line.starts_with("tran");
             let lengths: Vec<_> = lines.iter().filter(said).collect();
             assert_eq!(lengths, [framing], "{headers}");
@@ -108,8 +109,8 @@ async fn a_second_request_on_the_connection_is_never_sent() {
          0\r\n\r\n",
     ] {
         let request = format!("{first}GET http://{{}}/second HTTP/1.1\r\n\r\n");
-        let (heard, got) = origin.exchange(&request, "\r\n\r\n", OK).await;
-        assert!(heard.contains("/first ") && !heard.contains("/second"), "{heard}");
+        let (arrived, got) = origin.exchange(&request, "\r\n\r\n", OK).await;
+        assert!(arrived.contains("/first ") && !arrived.contains("/second"), "{arrived}");
         assert_eq!(got.matches("HTTP/1.1 ").count(), 1, "{got}");
         assert!(got.contains("connection: close\r\n"), "{got}");
         assert_eq!(origin.bench.record().await.event, Event::Decided);

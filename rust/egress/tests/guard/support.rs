@@ -147,7 +147,7 @@ impl Origin {
         within(self.listener.accept()).await.unwrap().0
     }
 
-    /// Sends `head`, with `{}` for the authority, and gives what the origin heard,
+    /// Sends `head`, with `{}` for the authority, and gives what the origin arrived,
     /// which must end in `end`, and what the client got for `reply`.
     pub(crate) async fn exchange(&self, head: &str, end: &str, reply: &str) -> (String, String) {
         let mut client = self.bench.connect();
@@ -158,14 +158,14 @@ impl Origin {
         };
         let answering = async {
             let mut stream = self.accept().await;
-            let heard = read_until(&mut stream, end).await;
+            let arrived = read_until(&mut stream, end).await;
             stream.write_all(reply.as_bytes()).await.unwrap();
             // The guard ends the connection, unless the reply is ended by it.
             stream.shutdown().await.unwrap();
-            heard + &read_all(&mut stream).await
+            arrived + &read_all(&mut stream).await
         };
-        let (got, heard) = within(async { tokio::join!(asking, answering) }).await;
-        (heard, got)
+        let (got, arrived) = within(async { tokio::join!(asking, answering) }).await;
+        (arrived, got)
     }
 }
 
