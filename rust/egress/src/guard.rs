@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use crate::credential::Credential;
 use crate::dial::{addresses, connect};
 use crate::forward::{Exchange, ReplyBody};
 use crate::record::Entry;
@@ -40,7 +41,7 @@ const MAX_CONNECTIONS: usize = 1024;
 /// that are for one connection alone are removed both ways, and lengths are
 /// written anew. No `Via` is added: it would tell about the sandbox.
 ///
-/// Replies of its own: 403 refused; 405 for `TRACE`; 502 if the host could not
+/// Replies of its own: 403 refused; 405 for `TRACE`; 407 without the secret; 502 if the host could not
 /// be resolved or reached or gave no valid reply, 504 if not in time. The body
 /// of a denial is one line of text, `refused: <reason>: <message>` or `failed:
 /// <reason>: <message>`.
@@ -51,6 +52,7 @@ pub struct Guard<R> {
     policy: RwLock<Arc<Policy>>,
     resolver: R,
     recorder: Recorder,
+    credential: Option<Credential>,
     slots: Arc<Semaphore>,
     requests: AtomicU64,
 }
@@ -99,9 +101,18 @@ impl<R: Resolver> Guard<R> {
             policy: RwLock::new(Arc::new(policy)),
             resolver,
             recorder,
+            credential: None,
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             requests: AtomicU64::new(0),
         }
+    }
+
+    /// Serves only requests that present this user name and secret, as `Basic`
+    /// proxy authentication; others are answered with 407.
+    #[must_use]
+    pub fn with_secret(mut self, user: &str, secret: &str) -> Self {
+        self.credential = Some(Credential::new(user, secret));
+        self
     }
 
     /// Replaces the policy for the requests from now on. Tunnels that are open
@@ -143,6 +154,11 @@ impl<R: Resolver> Guard<R> {
             // Not in the future: hyper may drop that before it was polled.
             let mut entry = self.entry();
             let target = Target::read(&request, &mut entry);
+            let known = match &self.credential {
+                Some(credential) => credential.check(request.headers()),
+                None => Ok(()),
+            };
+            let target = known.and(target);
             self.answer(request, target, entry, &opened)
         });
         let serving = http1::Builder::new()

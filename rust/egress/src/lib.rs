@@ -38,6 +38,7 @@
 //! ```
 
 mod address;
+mod credential;
 mod dial;
 mod forward;
 mod guard;

@@ -10,6 +10,9 @@ use crate::{Host, HostError};
 /// Why a request was refused: the guard would not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// The secret that the guard demands was not presented.
+    #[error("the credential of this proxy was not presented")]
+    Unauthenticated,
     /// A method that is not passed on: `TRACE`.
     #[error("TRACE is not served")]
     Method,
@@ -75,6 +78,7 @@ impl Refusal {
     /// The reason as a word that does not change: kebab-case.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Unauthenticated => "unauthenticated",
             Self::Method => "method-not-allowed",
             Self::TargetForm => "bad-target",
             Self::Scheme => "scheme-not-allowed",

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 
 use crate::Refusal;
@@ -26,18 +26,27 @@ pub(crate) fn denied(denial: &Denial) -> Response<ReplyBody> {
     let headers = reply.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    if matches!(denial, Denial::Refused(Refusal::Method)) {
-        headers.insert(ALLOW, HeaderValue::from_static(ALLOWED));
+    match denial {
+        Denial::Refused(Refusal::Method) => {
+            headers.insert(ALLOW, HeaderValue::from_static(ALLOWED));
+        }
+        Denial::Refused(Refusal::Unauthenticated) => {
+            headers.insert(PROXY_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        _ => {}
     }
     reply
 }
 
+/// What a client must present that has not.
+const CHALLENGE: &str = "Basic realm=\"paddock\"";
 /// The methods of RFC 9110 and RFC 5789 but `TRACE`; others are served, too.
 const ALLOWED: &str = "CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT";
 
 fn status(denial: &Denial) -> StatusCode {
     match denial {
         Denial::Refused(Refusal::Method) => StatusCode::METHOD_NOT_ALLOWED,
+        Denial::Refused(Refusal::Unauthenticated) => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
         Denial::Refused(_) => StatusCode::FORBIDDEN,
         Denial::Failed(Failure::ResolveTimeout | Failure::ConnectTimeout { .. }) => {
             StatusCode::GATEWAY_TIMEOUT

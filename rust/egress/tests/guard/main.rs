@@ -7,5 +7,6 @@ mod burst;
 mod decisions;
 mod forward;
 mod requests;
+mod settings;
 mod support;
 mod tunnels;

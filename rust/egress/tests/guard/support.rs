@@ -56,6 +56,12 @@ impl Bench {
         Self { guard, names, records }
     }
 
+    /// The same with other settings, before the guard is used.
+    pub(crate) fn with(self, change: impl FnOnce(Guard<Arc<Names>>) -> Guard<Arc<Names>>) -> Self {
+        let guard = Arc::into_inner(self.guard).unwrap();
+        Self { guard: Arc::new(change(guard)), ..self }
+    }
+
     /// A new connection to the guard.
     pub(crate) fn connect(&self) -> impl AsyncRead + AsyncWrite + Unpin + Send + use<> {
         let (client, server) = tokio::io::duplex(4096);
