@@ -23,7 +23,7 @@ use crate::record::Entry;
 use crate::refusal::{Denial, Failure};
 use crate::target::Target;
 use crate::tunnel::Tunnel;
-use crate::{Decision, Policy, Recorder, Refusal, Resolver, Route, reply};
+use crate::{Decision, Host, Policy, Recorder, Refusal, Resolver, Route, reply};
 
 /// How long a client may take to send the head of its request.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -43,8 +43,8 @@ const MAX_CONNECTIONS: usize = 1024;
 ///
 /// Replies of its own: 403 refused; 405 for `TRACE`; 407 without the secret; 502 if the host could not
 /// be resolved or reached or gave no valid reply, 504 if not in time. The body
-/// of a denial is one line of text, `refused: <reason>: <message>` or `failed:
-/// <reason>: <message>`.
+/// of a denial is text, `refused: <reason>: <message>` or `failed: <reason>:
+/// <message>`, and a line with a hint where there is one.
 ///
 /// A connection serves one request. At most 1024 are served at once, each with
 /// up to two open descriptors.
@@ -53,9 +53,13 @@ pub struct Guard<R> {
     resolver: R,
     recorder: Recorder,
     credential: Option<Credential>,
+    hint: Option<Hint>,
     slots: Arc<Semaphore>,
     requests: AtomicU64,
 }
+
+/// Makes the line that follows a refusal.
+type Hint = Box<dyn Fn(&Host, u16) -> String + Send + Sync>;
 
 /// What a request leaves for those who serve its connection.
 #[derive(Default)]
@@ -67,6 +71,22 @@ struct Opened {
 }
 
 impl Opened {
+    /// The reply to a request whose target `stream` is connected to.
+    async fn serve(
+        &self,
+        request: Request<Incoming>,
+        target: &Target,
+        stream: TcpStream,
+        entry: Entry,
+    ) -> Response<ReplyBody> {
+        if request.method() == Method::CONNECT {
+            *lock(&self.tunnel) = Some(Tunnel::new(hyper::upgrade::on(request), stream, entry));
+            return reply::opened();
+        }
+        let reply = self.forward(request, target, stream, entry).await;
+        reply.unwrap_or_else(|failure| reply::denied(&failure.into(), None))
+    }
+
     /// Sends a request to `stream`; gives the reply as soon as it begins.
     async fn forward(
         &self,
@@ -102,6 +122,7 @@ impl<R: Resolver> Guard<R> {
             resolver,
             recorder,
             credential: None,
+            hint: None,
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             requests: AtomicU64::new(0),
         }
@@ -112,6 +133,17 @@ impl<R: Resolver> Guard<R> {
     #[must_use]
     pub fn with_secret(mut self, user: &str, secret: &str) -> Self {
         self.credential = Some(Credential::new(user, secret));
+        self
+    }
+
+    /// Tells a client whose host or port is not allowed what it can do about it:
+    /// `hint` makes a line of text from both, which follows the reason.
+    #[must_use]
+    pub fn with_hint(
+        mut self,
+        hint: impl Fn(&Host, u16) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.hint = Some(Box::new(hint));
         self
     }
 
@@ -191,29 +223,35 @@ impl<R: Resolver> Guard<R> {
         entry: Entry,
         opened: &Opened,
     ) -> Result<Response<ReplyBody>, Infallible> {
-        let outcome = match target {
-            Ok(target) => self.open(&target).await.map(|open| (target, open)),
-            Err(refusal) => Err(refusal.into()),
-        };
-        let reply = match outcome {
-            Ok((target, Open { stream, address, reason })) => {
-                let closing = entry.allow(address, reason);
-                if request.method() == Method::CONNECT {
-                    let tunnel = Tunnel::new(hyper::upgrade::on(request), stream, closing);
-                    *lock(&opened.tunnel) = Some(tunnel);
-                    reply::opened()
-                } else {
-                    let forwarded = opened.forward(request, &target, stream, closing).await;
-                    forwarded.unwrap_or_else(|failure| reply::denied(&failure.into()))
+        let reply = match target {
+            Ok(target) => match self.open(&target).await {
+                Ok(Open { stream, address, reason }) => {
+                    let closing = entry.allow(address, reason);
+                    opened.serve(request, &target, stream, closing).await
                 }
-            }
-            Err(denial) => {
-                let reply = reply::denied(&denial);
+                Err(denial) => {
+                    let hint = self.hint(&target, &denial);
+                    entry.deny(&denial);
+                    reply::denied(&denial, hint.as_deref())
+                }
+            },
+            Err(refusal) => {
+                let denial = refusal.into();
                 entry.deny(&denial);
-                reply
+                reply::denied(&denial, None)
             }
         };
         Ok(reply)
+    }
+
+    /// What the client can do about a denial, if there is something.
+    fn hint(&self, target: &Target, denial: &Denial) -> Option<String> {
+        let hint = self.hint.as_ref()?;
+        matches!(
+            denial,
+            Denial::Refused(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. })
+        )
+        .then(|| hint(&target.host, target.port))
     }
 
     /// Decides about a target and connects to it.

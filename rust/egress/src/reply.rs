@@ -1,6 +1,5 @@
 //! What the guard itself replies.
 
-use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE};
 use hyper::{Response, StatusCode};
@@ -14,14 +13,19 @@ pub(crate) fn opened() -> Response<ReplyBody> {
     Response::new(Either::Left(Full::default()))
 }
 
-/// The reply to a request that gets no connection: why, in one line of text.
-pub(crate) fn denied(denial: &Denial) -> Response<ReplyBody> {
+/// The reply to a request that gets no connection: why, in one line of text, and
+/// the first line of the hint.
+pub(crate) fn denied(denial: &Denial, hint: Option<&str>) -> Response<ReplyBody> {
     let verdict = match denial {
         Denial::Refused(_) => "refused",
         Denial::Failed(_) => "failed",
     };
-    let text = format!("{verdict}: {}: {denial}\n", denial.code());
-    let mut reply = Response::new(Either::Left(Full::new(Bytes::from(text))));
+    let mut text = format!("{verdict}: {}: {denial}\n", denial.code());
+    if let Some(line) = hint.and_then(|hint| hint.lines().next()) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    let mut reply = Response::new(Either::Left(Full::from(text)));
     *reply.status_mut() = status(denial);
     let headers = reply.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -1,9 +1,11 @@
 //! What a guard can be told besides its policy.
 
-use egress::{Decision, Event};
+use std::net::IpAddr;
+
+use egress::{Decision, Event, Policy};
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Origin, connect_to, read_all, read_until, within};
+use crate::support::{Bench, Names, Origin, connect_to, read_all, read_until, within};
 
 /// `user:secret`.
 const RIGHT: &str = "Proxy-Authorization: Basic dXNlcjpzZWNyZXQ=\r\n";
@@ -50,5 +52,32 @@ async fn whoever_does_not_present_the_secret_is_refused() {
         let record = within(origin.bench.record()).await;
         assert_eq!((record.event, record.decision), (event, Decision::Allowed));
         assert!(!format!("{record:?}").contains("dXNl"), "{record:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_those_who_may_ask_for_more_are_told_how() {
+    let names = Names::new(&[("local.example", &["127.0.0.1"])]);
+    let policy = Policy::new(["local.example"], Vec::<(String, IpAddr)>::new()).unwrap();
+    let bench = Bench::new(policy, names);
+    let bench = bench.with(|guard| {
+        guard.with_hint(|host, port| format!("to ask: request {host} {port}\nand no more"))
+    });
+    for (request, told) in [
+        ("CONNECT Evil.example.:443", Some("to ask: request evil.example 443\n")),
+        ("GET http://evil.example/secret?path", Some("to ask: request evil.example 80\n")),
+        ("CONNECT local.example:22", Some("to ask: request local.example 22\n")),
+        ("CONNECT local.example:443", None),
+        ("CONNECT evil..example:443", None),
+        ("CONNECT evil.example", None),
+        ("GET https://evil.example/", None),
+        ("TRACE http://evil.example/", None),
+    ] {
+        let reply = bench.ask(&format!("{request} HTTP/1.1\r\n\r\n")).await;
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap();
+        let (reason, hint) = body.split_once('\n').unwrap();
+        assert!(reason.starts_with("refused: "), "{body}");
+        assert_eq!(hint, told.unwrap_or_default(), "{request}");
+        assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
     }
 }
