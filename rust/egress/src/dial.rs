@@ -20,8 +20,9 @@ pub(crate) async fn addresses<R: Resolver>(
     resolver: &R,
     route: Route<'_>,
 ) -> Result<Vec<IpAddr>, Denial> {
-    let name = match route {
-        Route::Resolve(name) => name,
+    let (name, place) = match route {
+        Route::Resolve(name) => (name, None),
+        Route::Within(name, place) => (name, Some(place)),
         Route::Literal(address) | Route::Exception(address) => return Ok(vec![address]),
     };
     let found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
@@ -32,7 +33,9 @@ pub(crate) async fn addresses<R: Resolver>(
         return Err(Failure::NoAddress.into());
     }
     for &address in &found {
-        check(address)?;
+        if !place.is_some_and(|place| place.contains(address)) {
+            check(address)?;
+        }
     }
     Ok(found)
 }
@@ -113,6 +116,22 @@ mod tests {
             (&["8.8.8.8", "1.1.1.1"], None),
         ] {
             let found = addresses(&script(&[answer]), Route::Resolve("a.example")).await;
+            let address = found.err().and_then(|denial| denial.address());
+            assert_eq!(address, refused.map(|text| text.parse().unwrap()), "{answer:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_network_excepts_its_own_addresses_alone() {
+        let route = Route::Within("a.lan", "10.0.0.0/8".parse().unwrap());
+        for (answer, refused) in [
+            (&["10.1.2.3"][..], None),
+            (&["10.1.2.3", "8.8.8.8", "::ffff:10.9.9.9"], None),
+            (&["10.1.2.3", "127.0.0.1"], Some("127.0.0.1")),
+            (&["192.168.0.1", "10.1.2.3"], Some("192.168.0.1")),
+            (&["64:ff9b::10.1.2.3"], Some("64:ff9b::a01:203")),
+        ] {
+            let found = addresses(&script(&[answer]), route).await;
             let address = found.err().and_then(|denial| denial.address());
             assert_eq!(address, refused.map(|text| text.parse().unwrap()), "{answer:?}");
         }

@@ -260,7 +260,7 @@ impl<R: Resolver> Guard<R> {
         let route = policy.route(host, *port)?;
         let reason = match route {
             Route::Resolve(_) | Route::Literal(_) => "allow-list",
-            Route::Exception(_) => "exception",
+            Route::Exception(_) | Route::Within(..) => "exception",
         };
         let addresses = addresses(&self.resolver, route).await?;
         let (stream, address) = connect(&addresses, *port, TcpStream::connect).await?;

@@ -19,12 +19,12 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use egress::{Guard, Policy, SystemResolver};
+//! use egress::{Guard, Place, Policy, SystemResolver};
 //!
 //! # async fn example(stream: tokio::net::TcpStream) -> Result<(), Box<dyn std::error::Error>> {
 //! let policy = Policy::new(
-//!     ["api.example.com", "*.example.org:443", "db.internal:5432"],
-//!     [("db.internal", "10.0.0.8".parse()?)],
+//!     ["api.example.com", "*.example.org:443", "db.internal:5432", "wiki.lan"],
+//!     [("db.internal", "10.0.0.8".parse::<Place>()?), ("wiki.lan", "10.0.0.0/8".parse()?)],
 //! )?;
 //! let recorder = Arc::new(|record| println!("{record:?}"));
 //! let guard = Arc::new(Guard::new(policy, SystemResolver::new(), recorder));
@@ -45,6 +45,7 @@ mod guard;
 mod hop;
 mod host;
 mod listen;
+mod place;
 mod policy;
 mod record;
 mod refusal;
@@ -57,6 +58,7 @@ mod tunnel;
 pub use address::check;
 pub use guard::Guard;
 pub use host::{Host, HostError};
+pub use place::Place;
 pub use policy::{Policy, PolicyError, Route};
 pub use record::{Decision, Event, Record, Recorder};
 pub use refusal::Refusal;

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::support::{Bench, Names, connect_to, echo_server, open, within};
 
 fn policy(allow: &[&str]) -> Policy {
-    Policy::new(allow, Vec::<(String, _)>::new()).unwrap()
+    Policy::new(allow, Vec::<(String, std::net::IpAddr)>::new()).unwrap()
 }
 
 #[tokio::test]

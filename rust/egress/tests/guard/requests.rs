@@ -6,7 +6,7 @@ use crate::support::{Bench, Names};
 
 /// A guard that allows one name, and resolves none.
 fn bench() -> Bench {
-    let policy = Policy::new(["good.example"], Vec::<(String, _)>::new()).unwrap();
+    let policy = Policy::new(["good.example"], Vec::<(String, std::net::IpAddr)>::new()).unwrap();
     Bench::new(policy, Names::new(&[]))
 }
 
