@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 use crate::hop;
+use crate::permit::Permit;
 use crate::record::Entry;
 use crate::refusal::Failure;
 use crate::target::Target;
@@ -31,6 +32,7 @@ type Outcome = Arc<OnceLock<Result<(), (&'static str, String)>>>;
 pub(crate) struct Exchange {
     connection: Connection<TokioIo<Counted<TcpStream>>, Incoming>,
     outcome: Outcome,
+    permit: Permit,
     entry: Entry,
 }
 
@@ -44,6 +46,7 @@ impl Exchange {
     /// Prepares one request on `stream`; `entry` is for its end.
     pub(crate) async fn start(
         stream: TcpStream,
+        permit: Permit,
         mut entry: Entry,
     ) -> Result<(Asker, Self), Failure> {
         let stream = TokioIo::new(Counted::new(stream, entry.traffic()));
@@ -51,7 +54,7 @@ impl Exchange {
             Ok((sender, connection)) => {
                 let outcome = Outcome::default();
                 let asker = Asker { sender, outcome: Arc::clone(&outcome) };
-                Ok((asker, Self { connection, outcome, entry }))
+                Ok((asker, Self { connection, outcome, permit, entry }))
             }
             Err(error) => {
                 let failure = Failure::Reply(error);
@@ -62,7 +65,7 @@ impl Exchange {
     }
 
     /// Moves the bytes to and from the upstream while `client` serves the client,
-    /// until that has ended. What it is made of asks the [`Asker`].
+    /// until that or the permit has ended. What it is made of asks the [`Asker`].
     pub(crate) async fn beside(mut self, client: impl Future<Output = hyper::Result<()>>) {
         let upstream = async {
             // Its end, good or bad, shows in the reply.
@@ -71,6 +74,7 @@ impl Exchange {
         };
         let ended = tokio::select! {
             biased;
+            () = self.permit.revoked() => return self.entry.revoked(),
             never = upstream => match never {},
             ended = client => ended,
         };

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -14,11 +14,12 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::credential::Credential;
 use crate::dial::{addresses, connect};
 use crate::forward::{Exchange, ReplyBody};
+use crate::permit::Permit;
 use crate::record::Entry;
 use crate::refusal::{Denial, Failure};
 use crate::target::Target;
@@ -49,7 +50,9 @@ const MAX_CONNECTIONS: usize = 1024;
 /// A connection serves one request. At most 1024 are served at once, each with
 /// up to two open descriptors.
 pub struct Guard<R> {
-    policy: RwLock<Arc<Policy>>,
+    policy: watch::Sender<Arc<Policy>>,
+    /// Each for one request.
+    grants: Mutex<Vec<Target>>,
     resolver: R,
     recorder: Recorder,
     credential: Option<Credential>,
@@ -71,31 +74,33 @@ struct Opened {
 }
 
 impl Opened {
-    /// The reply to a request whose target `stream` is connected to.
+    /// The reply to a request whose target is connected to.
     async fn serve(
         &self,
         request: Request<Incoming>,
         target: &Target,
-        stream: TcpStream,
+        open: Open,
         entry: Entry,
     ) -> Response<ReplyBody> {
         if request.method() == Method::CONNECT {
-            *lock(&self.tunnel) = Some(Tunnel::new(hyper::upgrade::on(request), stream, entry));
+            let client = hyper::upgrade::on(request);
+            let tunnel = Tunnel::new(client, open.stream, open.permit, entry);
+            *lock(&self.tunnel) = Some(tunnel);
             return reply::opened();
         }
-        let reply = self.forward(request, target, stream, entry).await;
+        let reply = self.forward(request, target, open, entry).await;
         reply.unwrap_or_else(|failure| reply::denied(&failure.into(), None))
     }
 
-    /// Sends a request to `stream`; gives the reply as soon as it begins.
+    /// Sends a request on; gives the reply as soon as it begins.
     async fn forward(
         &self,
         request: Request<Incoming>,
         target: &Target,
-        stream: TcpStream,
+        open: Open,
         entry: Entry,
     ) -> Result<Response<ReplyBody>, Failure> {
-        let (asker, exchange) = Exchange::start(stream, entry).await?;
+        let (asker, exchange) = Exchange::start(open.stream, open.permit, entry).await?;
         let hand_over = lock(&self.exchange).take();
         // There is one request to a connection, and the other end lives as long.
         if let Some(hand_over) = hand_over {
@@ -111,6 +116,7 @@ struct Open {
     address: IpAddr,
     /// Why it was allowed.
     reason: &'static str,
+    permit: Permit,
 }
 
 impl<R: Resolver> Guard<R> {
@@ -118,7 +124,8 @@ impl<R: Resolver> Guard<R> {
     /// one for the end of each tunnel.
     pub fn new(policy: Policy, resolver: R, recorder: Recorder) -> Self {
         Self {
-            policy: RwLock::new(Arc::new(policy)),
+            policy: watch::Sender::new(Arc::new(policy)),
+            grants: Mutex::default(),
             resolver,
             recorder,
             credential: None,
@@ -147,10 +154,26 @@ impl<R: Resolver> Guard<R> {
         self
     }
 
-    /// Replaces the policy for the requests from now on. Tunnels that are open
-    /// stay open.
+    /// Replaces the policy, at once: for the requests from now on, and for the
+    /// connections that are open. Those that the new one would not allow, to
+    /// their host, port and address, are cut and recorded as `revoked`; only what
+    /// [`grant_once`](Self::grant_once) allowed stays open until its end.
     pub fn set_policy(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        self.policy.send_replace(Arc::new(policy));
+    }
+
+    /// Allows one request to this host and port that the policy would refuse for
+    /// either; where the host may be is checked as for any other. What comes of
+    /// that request does not matter: the next one needs another grant.
+    pub fn grant_once(&self, host: Host, port: u16) {
+        lock(&self.grants).push(Target { host, port });
+    }
+
+    /// Uses up a grant for this target, if there is one.
+    fn take_grant(&self, target: &Target) -> bool {
+        let mut grants = lock(&self.grants);
+        let found = grants.iter().position(|granted| granted == target);
+        found.map(|at| grants.swap_remove(at)).is_some()
     }
 
     /// Serves one client connection; returns when it and its tunnel have ended.
@@ -225,9 +248,9 @@ impl<R: Resolver> Guard<R> {
     ) -> Result<Response<ReplyBody>, Infallible> {
         let reply = match target {
             Ok(target) => match self.open(&target).await {
-                Ok(Open { stream, address, reason }) => {
-                    let closing = entry.allow(address, reason);
-                    opened.serve(request, &target, stream, closing).await
+                Ok(open) => {
+                    let closing = entry.allow(open.address, open.reason);
+                    opened.serve(request, &target, open, closing).await
                 }
                 Err(denial) => {
                     let hint = self.hint(&target, &denial);
@@ -255,10 +278,20 @@ impl<R: Resolver> Guard<R> {
     }
 
     /// Decides about a target and connects to it.
-    async fn open(&self, Target { host, port }: &Target) -> Result<Open, Denial> {
-        let policy = Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner));
-        let route = policy.route(host, *port)?;
+    async fn open(&self, target: &Target) -> Result<Open, Denial> {
+        let Target { host, port } = target;
+        let mut policies = self.policy.subscribe();
+        let policy = Arc::clone(&policies.borrow_and_update());
+        let (route, once) = match policy.route(host, *port) {
+            Err(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. })
+                if self.take_grant(target) =>
+            {
+                (policy.way(host)?, true)
+            }
+            listed => (listed?, false),
+        };
         let reason = match route {
+            _ if once => "granted-once",
             Route::Resolve(_) | Route::Literal(_) => "allow-list",
             Route::Exception(_) | Route::Within(..) => "exception",
         };
@@ -266,7 +299,8 @@ impl<R: Resolver> Guard<R> {
         let (stream, address) = connect(&addresses, *port, TcpStream::connect).await?;
         // What does not matter to whether the tunnel works may fail.
         let _ = stream.set_nodelay(true);
-        Ok(Open { stream, address, reason })
+        let permit = Permit::new(policies, target.clone(), address, once);
+        Ok(Open { stream, address, reason, permit })
     }
 
     /// Records a connection that ended before there was a request to answer.

@@ -45,6 +45,7 @@ mod guard;
 mod hop;
 mod host;
 mod listen;
+mod permit;
 mod place;
 mod policy;
 mod record;

@@ -133,6 +133,11 @@ impl Policy {
         if !listed.any(|ports| ports.contains(&port)) {
             return Err(Refusal::PortNotAllowed { host: host.clone(), port });
         }
+        self.way(host)
+    }
+
+    /// How a host is reached that is allowed, by this policy or otherwise.
+    pub(crate) fn way<'a>(&self, host: &'a Host) -> Result<Route<'a>, Refusal> {
         match (self.exceptions.get(host), host.form()) {
             (Some(&Place::Address(address)), _) => Ok(Route::Exception(address)),
             (Some(&place), Form::Name(name)) => Ok(Route::Within(name, place)),
@@ -141,6 +146,17 @@ impl Policy {
             }
             (None, Form::Name(name)) => Ok(Route::Resolve(name)),
             (_, Form::Address(address)) => check(*address).map(|()| Route::Literal(*address)),
+        }
+    }
+
+    /// Whether a host may be connected to at this address, which it was found at
+    /// before.
+    pub(crate) fn permits(&self, host: &Host, port: u16, address: IpAddr) -> bool {
+        match self.route(host, port) {
+            Ok(Route::Literal(only) | Route::Exception(only)) => only == address.to_canonical(),
+            Ok(Route::Within(_, place)) if place.contains(address) => true,
+            Ok(Route::Resolve(_) | Route::Within(..)) => check(address).is_ok(),
+            Err(_) => false,
         }
     }
 

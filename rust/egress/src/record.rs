@@ -137,6 +137,11 @@ impl Entry {
         closing
     }
 
+    /// The connection was cut because the policy changed.
+    pub(crate) fn revoked(&mut self) {
+        self.note("revoked", "the policy does not allow the connection any more".to_owned());
+    }
+
     /// Sets the reason.
     pub(crate) fn note(&mut self, reason: &'static str, message: String) {
         self.record.reason = reason;

@@ -5,6 +5,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 
+use crate::permit::Permit;
 use crate::record::Entry;
 use crate::traffic::Counted;
 
@@ -13,29 +14,34 @@ use crate::traffic::Counted;
 pub(crate) struct Tunnel {
     upgrade: OnUpgrade,
     stream: Counted<TcpStream>,
+    permit: Permit,
     entry: Entry,
 }
 
 impl Tunnel {
     /// The tunnel between the client's connection, once that is free, and
     /// `stream`; `entry` is for its end.
-    pub(crate) fn new(upgrade: OnUpgrade, stream: TcpStream, entry: Entry) -> Self {
+    pub(crate) fn new(upgrade: OnUpgrade, stream: TcpStream, permit: Permit, entry: Entry) -> Self {
         let stream = Counted::new(stream, entry.traffic());
-        Self { upgrade, stream, entry }
+        Self { upgrade, stream, permit, entry }
     }
 
-    /// Copies both ways until both sides have ended; each side may end its half
-    /// before the other.
-    pub(crate) async fn relay(mut self) {
-        let ended = match self.upgrade.await {
-            Ok(client) => copy_bidirectional(&mut TokioIo::new(client), &mut self.stream)
-                .await
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
+    /// Copies both ways until both sides have ended, or the permit has; each side
+    /// may end its half before the other.
+    pub(crate) async fn relay(self) {
+        let Self { upgrade, mut stream, mut permit, mut entry } = self;
+        let copying = async {
+            let client = upgrade.await.map_err(|error| error.to_string())?;
+            let copied = copy_bidirectional(&mut TokioIo::new(client), &mut stream).await;
+            copied.map_err(|error| error.to_string())
         };
-        match ended {
-            Ok(_) => self.entry.note("finished", "both sides ended the tunnel".to_owned()),
-            Err(error) => self.entry.note("broken", format!("the tunnel broke: {error}")),
+        tokio::select! {
+            biased;
+            () = permit.revoked() => entry.revoked(),
+            ended = copying => match ended {
+                Ok(_) => entry.note("finished", "both sides ended the tunnel".to_owned()),
+                Err(error) => entry.note("broken", format!("the tunnel broke: {error}")),
+            },
         }
     }
 }

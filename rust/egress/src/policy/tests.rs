@@ -157,3 +157,30 @@ fn the_hosts_of_a_policy_are_told_without_ports_and_once() {
     let wanted = ["*.c.test", "10.9.8.7", "2001:db8::1", "a.test", "b.test"];
     assert_eq!(policy.hosts(), wanted.map(str::to_owned).into());
 }
+
+#[test]
+fn what_was_allowed_is_judged_by_another_policy() {
+    let allow = ["a.test", "b.test:22", "pinned.test", "net.test", "8.8.8.8"];
+    let exceptions = [("pinned.test", "10.0.0.1"), ("net.test", "10.0.0.0/8")];
+    let policy = policy(&allow, &exceptions).unwrap();
+    for (host, port, address, permitted) in [
+        ("a.test", 443, "8.8.8.8", true),
+        ("a.test", 443, "10.0.0.1", false),
+        ("a.test", 22, "8.8.8.8", false),
+        ("c.test", 443, "8.8.8.8", false),
+        ("b.test", 22, "8.8.8.8", true),
+        ("b.test", 443, "8.8.8.8", false),
+        ("pinned.test", 443, "10.0.0.1", true),
+        ("pinned.test", 443, "8.8.8.8", false),
+        ("net.test", 443, "10.9.9.9", true),
+        ("net.test", 443, "::ffff:10.9.9.9", true),
+        ("net.test", 443, "8.8.8.8", true),
+        ("net.test", 443, "192.168.0.1", false),
+        ("8.8.8.8", 443, "8.8.8.8", true),
+        ("8.8.8.8", 443, "8.8.4.4", false),
+    ] {
+        let asked = Host::parse(host).unwrap();
+        let found = policy.permits(&asked, port, address.parse().unwrap());
+        assert_eq!(found, permitted, "{host} {port} {address}");
+    }
+}

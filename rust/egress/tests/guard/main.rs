@@ -6,6 +6,7 @@
 mod burst;
 mod decisions;
 mod forward;
+mod policies;
 mod requests;
 mod settings;
 mod support;
