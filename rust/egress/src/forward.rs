@@ -1,7 +1,9 @@
 //! A plain HTTP request, sent on over a connection of its own.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
@@ -16,10 +18,13 @@ use crate::permit::Permit;
 use crate::record::Entry;
 use crate::refusal::Failure;
 use crate::target::Target;
-use crate::traffic::Counted;
+use crate::traffic::{Counted, IDLE, Traffic};
 
 /// The longest head of a reply, and what is held of its body, in bytes.
 const MAX_REPLY_BUFFER: usize = 64 * 1024;
+/// How long the head of the reply may take from the last byte of the request that
+/// the upstream took. A model that runs on a slow machine may think for minutes.
+const FIRST_BYTE_DEADLINE: Duration = Duration::from_mins(5);
 
 /// The body of a reply: one of the guard's own, or the upstream's as it comes.
 pub(crate) type ReplyBody = Either<Full<Bytes>, Incoming>;
@@ -30,7 +35,7 @@ type Outcome = Arc<OnceLock<Result<(), (&'static str, String)>>>;
 /// The connection to the upstream for as long as one request takes. Its record
 /// is handed over when it is dropped.
 pub(crate) struct Exchange {
-    connection: Connection<TokioIo<Counted<TcpStream>>, Incoming>,
+    connection: Pin<Box<Connection<TokioIo<Counted<TcpStream>>, Incoming>>>,
     outcome: Outcome,
     permit: Permit,
     entry: Entry,
@@ -39,6 +44,7 @@ pub(crate) struct Exchange {
 /// Asks the upstream of an [`Exchange`].
 pub(crate) struct Asker {
     sender: SendRequest<Incoming>,
+    traffic: Arc<Traffic>,
     outcome: Outcome,
 }
 
@@ -49,12 +55,13 @@ impl Exchange {
         permit: Permit,
         mut entry: Entry,
     ) -> Result<(Asker, Self), Failure> {
-        let stream = TokioIo::new(Counted::new(stream, entry.traffic()));
+        let traffic = entry.traffic();
+        let stream = TokioIo::new(Counted::new(stream, Arc::clone(&traffic)));
         match Builder::new().max_buf_size(MAX_REPLY_BUFFER).handshake(stream).await {
             Ok((sender, connection)) => {
                 let outcome = Outcome::default();
-                let asker = Asker { sender, outcome: Arc::clone(&outcome) };
-                Ok((asker, Self { connection, outcome, permit, entry }))
+                let asker = Asker { sender, traffic, outcome: Arc::clone(&outcome) };
+                Ok((asker, Self { connection: Box::pin(connection), outcome, permit, entry }))
             }
             Err(error) => {
                 let failure = Failure::Reply(error);
@@ -67,6 +74,7 @@ impl Exchange {
     /// Moves the bytes to and from the upstream while `client` serves the client,
     /// until that or the permit has ended. What it is made of asks the [`Asker`].
     pub(crate) async fn beside(mut self, client: impl Future<Output = hyper::Result<()>>) {
+        let traffic = self.entry.traffic();
         let upstream = async {
             // Its end, good or bad, shows in the reply.
             let _ = self.connection.await;
@@ -75,6 +83,7 @@ impl Exchange {
         let ended = tokio::select! {
             biased;
             () = self.permit.revoked() => return self.entry.revoked(),
+            () = traffic.idle(IDLE) => return self.entry.idle(),
             never = upstream => match never {},
             ended = client => ended,
         };
@@ -102,12 +111,16 @@ impl Asker {
         target: &Target,
     ) -> Result<Response<ReplyBody>, Failure> {
         let is_head = request.method() == Method::HEAD;
-        let reply = match self.sender.send_request(outgoing(request, target)).await {
-            Ok(reply) if reply.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                Err(Failure::Switched)
-            }
-            Ok(reply) => Ok(incoming(reply, is_head)),
-            Err(error) => Err(Failure::Reply(error)),
+        let asking = self.sender.send_request(outgoing(request, target));
+        let reply = tokio::select! {
+            reply = asking => match reply {
+                Ok(reply) if reply.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    Err(Failure::Switched)
+                }
+                Ok(reply) => Ok(incoming(reply, is_head)),
+                Err(error) => Err(Failure::Reply(error)),
+            },
+            () = self.traffic.unasked(FIRST_BYTE_DEADLINE) => Err(Failure::FirstByteTimeout),
         };
         let outcome = reply.as_ref().map(|_| ()).map_err(|f| (f.code(), f.to_string()));
         // It is set here alone, and once.

@@ -1,7 +1,6 @@
 //! The proxy: one client connection, one request, at most one upstream.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +9,20 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::credential::Credential;
 use crate::dial::{addresses, connect};
-use crate::forward::{Exchange, ReplyBody};
+use crate::forward::ReplyBody;
+use crate::opened::{Open, Opened};
 use crate::permit::Permit;
 use crate::record::Entry;
-use crate::refusal::{Denial, Failure};
+use crate::refusal::Denial;
 use crate::target::Target;
-use crate::tunnel::Tunnel;
 use crate::{Decision, Host, Policy, Recorder, Refusal, Resolver, Route, reply};
 
 /// How long a client may take to send the head of its request.
@@ -48,7 +47,11 @@ const MAX_CONNECTIONS: usize = 1024;
 /// <message>`, and a line with a hint where there is one.
 ///
 /// A connection serves one request. At most 1024 are served at once, each with
-/// up to two open descriptors.
+/// up to two open descriptors, and while it is idle some 25 KB of memory, or 40 KB
+/// while it waits for a reply. A
+/// request head may take 10 seconds and 16 KiB, the head of a reply 5 minutes
+/// from the last byte of the request and 64 KiB. After 30 minutes without a byte
+/// either way a connection is cut.
 pub struct Guard<R> {
     policy: watch::Sender<Arc<Policy>>,
     /// Each for one request.
@@ -63,61 +66,6 @@ pub struct Guard<R> {
 
 /// Makes the line that follows a refusal.
 type Hint = Box<dyn Fn(&Host, u16) -> String + Send + Sync>;
-
-/// What a request leaves for those who serve its connection.
-#[derive(Default)]
-struct Opened {
-    /// For the time after the reply.
-    tunnel: Mutex<Option<Tunnel>>,
-    /// Takes what must run beside the reply.
-    exchange: Mutex<Option<oneshot::Sender<Exchange>>>,
-}
-
-impl Opened {
-    /// The reply to a request whose target is connected to.
-    async fn serve(
-        &self,
-        request: Request<Incoming>,
-        target: &Target,
-        open: Open,
-        entry: Entry,
-    ) -> Response<ReplyBody> {
-        if request.method() == Method::CONNECT {
-            let client = hyper::upgrade::on(request);
-            let tunnel = Tunnel::new(client, open.stream, open.permit, entry);
-            *lock(&self.tunnel) = Some(tunnel);
-            return reply::opened();
-        }
-        let reply = self.forward(request, target, open, entry).await;
-        reply.unwrap_or_else(|failure| reply::denied(&failure.into(), None))
-    }
-
-    /// Sends a request on; gives the reply as soon as it begins.
-    async fn forward(
-        &self,
-        request: Request<Incoming>,
-        target: &Target,
-        open: Open,
-        entry: Entry,
-    ) -> Result<Response<ReplyBody>, Failure> {
-        let (asker, exchange) = Exchange::start(open.stream, open.permit, entry).await?;
-        let hand_over = lock(&self.exchange).take();
-        // There is one request to a connection, and the other end lives as long.
-        if let Some(hand_over) = hand_over {
-            let _ = hand_over.send(exchange);
-        }
-        asker.ask(request, target).await
-    }
-}
-
-/// A connection to an allowed target.
-struct Open {
-    stream: TcpStream,
-    address: IpAddr,
-    /// Why it was allowed.
-    reason: &'static str,
-    permit: Permit,
-}
 
 impl<R: Resolver> Guard<R> {
     /// Makes a guard. The recorder gets one record for each request and another
@@ -202,9 +150,7 @@ impl<R: Resolver> Guard<R> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let opened = Opened::default();
-        let (hand_over, handed_over) = oneshot::channel();
-        *lock(&opened.exchange) = Some(hand_over);
+        let (opened, handed_over) = Opened::new();
         let service = service_fn(|request| {
             // Not in the future: hyper may drop that before it was polled.
             let mut entry = self.entry();
@@ -214,7 +160,7 @@ impl<R: Resolver> Guard<R> {
                 None => Ok(()),
             };
             let target = known.and(target);
-            self.answer(request, target, entry, &opened)
+            Box::pin(self.answer(request, target, entry, &opened))
         });
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -224,18 +170,20 @@ impl<R: Resolver> Guard<R> {
             .with_upgrades();
         let mut serving = pin!(serving);
         // Both, and the tunnel, run here and not in tasks of their own, so that
-        // they end with this future.
+        // they end with this future. In boxes, so that a connection that has not
+        // got as far takes no memory for them.
         let ended = tokio::select! {
             biased;
-            Ok(exchange) = handed_over => return exchange.beside(serving).await,
+            Ok(exchange) = handed_over => {
+                return Box::pin(exchange.beside(serving)).await;
+            }
             ended = &mut serving => ended,
         };
         if let Err(error) = ended {
             self.note_unreadable(&error);
         }
-        let tunnel = lock(&opened.tunnel).take();
-        if let Some(tunnel) = tunnel {
-            tunnel.relay().await;
+        if let Some(tunnel) = opened.tunnel() {
+            Box::pin(tunnel.relay()).await;
         }
     }
 
@@ -247,10 +195,10 @@ impl<R: Resolver> Guard<R> {
         opened: &Opened,
     ) -> Result<Response<ReplyBody>, Infallible> {
         let reply = match target {
-            Ok(target) => match self.open(&target).await {
+            Ok(target) => match Box::pin(self.open(&target)).await {
                 Ok(open) => {
                     let closing = entry.allow(open.address, open.reason);
-                    opened.serve(request, &target, open, closing).await
+                    Box::pin(opened.serve(request, &target, open, closing)).await
                 }
                 Err(denial) => {
                     let hint = self.hint(&target, &denial);
@@ -324,6 +272,6 @@ impl<R: Resolver> Guard<R> {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

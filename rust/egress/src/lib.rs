@@ -45,6 +45,7 @@ mod guard;
 mod hop;
 mod host;
 mod listen;
+mod opened;
 mod permit;
 mod place;
 mod policy;

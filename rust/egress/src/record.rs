@@ -93,7 +93,7 @@ impl Entry {
             sent: 0,
             received: 0,
         };
-        Self { record, traffic: Arc::default(), recorder: Arc::clone(recorder) }
+        Self { record, traffic: Arc::new(Traffic::new()), recorder: Arc::clone(recorder) }
     }
 
     /// Where the bytes that belong to the request are counted.
@@ -140,6 +140,11 @@ impl Entry {
     /// The connection was cut because the policy changed.
     pub(crate) fn revoked(&mut self) {
         self.note("revoked", "the policy does not allow the connection any more".to_owned());
+    }
+
+    /// The connection was cut because nothing had passed for long.
+    pub(crate) fn idle(&mut self) {
+        self.note("idle", "no byte had passed for half an hour".to_owned());
     }
 
     /// Sets the reason.

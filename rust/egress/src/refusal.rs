@@ -120,6 +120,8 @@ pub(crate) enum Failure {
     ConnectTimeout { address: IpAddr },
     #[error("the upstream gave no valid reply: {0}")]
     Reply(hyper::Error),
+    #[error("the upstream did not reply in time")]
+    FirstByteTimeout,
     #[error("the upstream switched protocols, which it was not asked for")]
     Switched,
 }
@@ -133,6 +135,7 @@ impl Failure {
             Self::Connect { .. } => "connect-failed",
             Self::ConnectTimeout { .. } => "connect-timeout",
             Self::Reply(_) | Self::Switched => "bad-reply",
+            Self::FirstByteTimeout => "first-byte-timeout",
         }
     }
 
@@ -144,6 +147,7 @@ impl Failure {
             | Self::ResolveTimeout
             | Self::NoAddress
             | Self::Reply(_)
+            | Self::FirstByteTimeout
             | Self::Switched => None,
         }
     }

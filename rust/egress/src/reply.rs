@@ -52,9 +52,9 @@ fn status(denial: &Denial) -> StatusCode {
         Denial::Refused(Refusal::Method) => StatusCode::METHOD_NOT_ALLOWED,
         Denial::Refused(Refusal::Unauthenticated) => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
         Denial::Refused(_) => StatusCode::FORBIDDEN,
-        Denial::Failed(Failure::ResolveTimeout | Failure::ConnectTimeout { .. }) => {
-            StatusCode::GATEWAY_TIMEOUT
-        }
+        Denial::Failed(
+            Failure::ResolveTimeout | Failure::ConnectTimeout { .. } | Failure::FirstByteTimeout,
+        ) => StatusCode::GATEWAY_TIMEOUT,
         Denial::Failed(_) => StatusCode::BAD_GATEWAY,
     }
 }

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::permit::Permit;
 use crate::record::Entry;
-use crate::traffic::Counted;
+use crate::traffic::{Counted, IDLE};
 
 /// A tunnel that has been promised to the client. Its record is handed over
 /// when it is dropped.
@@ -26,8 +26,8 @@ impl Tunnel {
         Self { upgrade, stream, permit, entry }
     }
 
-    /// Copies both ways until both sides have ended, or the permit has; each side
-    /// may end its half before the other.
+    /// Copies both ways until both sides have ended, the permit has, or for long
+    /// nothing has passed; each side may end its half before the other.
     pub(crate) async fn relay(self) {
         let Self { upgrade, mut stream, mut permit, mut entry } = self;
         let copying = async {
@@ -35,9 +35,11 @@ impl Tunnel {
             let copied = copy_bidirectional(&mut TokioIo::new(client), &mut stream).await;
             copied.map_err(|error| error.to_string())
         };
+        let traffic = entry.traffic();
         tokio::select! {
             biased;
             () = permit.revoked() => entry.revoked(),
+            () = traffic.idle(IDLE) => entry.idle(),
             ended = copying => match ended {
                 Ok(_) => entry.note("finished", "both sides ended the tunnel".to_owned()),
                 Err(error) => entry.note("broken", format!("the tunnel broke: {error}")),

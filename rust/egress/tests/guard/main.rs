@@ -6,6 +6,7 @@
 mod burst;
 mod decisions;
 mod forward;
+mod limits;
 mod policies;
 mod requests;
 mod settings;

@@ -92,6 +92,11 @@ impl Bench {
         within(self.records.recv()).await.unwrap()
     }
 
+    /// The next record, however long it takes in time that only passes for tests.
+    pub(crate) async fn later(&mut self) -> Record {
+        self.records.recv().await.unwrap()
+    }
+
     /// Whether there is no record that was not looked at.
     pub(crate) fn no_more_records(&mut self) -> bool {
         self.records.try_recv().is_err()
