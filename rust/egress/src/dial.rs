@@ -8,10 +8,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::refusal::{Denial, Failure};
-use crate::{Resolver, Route, check};
+use crate::{Refusal, Resolver, Route, check};
 
 /// How long a name may take to resolve.
 const RESOLVE_DEADLINE: Duration = Duration::from_secs(5);
+/// The longest answer that is looked at, in addresses: no service has more.
+const MAX_ANSWER: usize = 256;
+/// How many of them are tried.
+const MAX_TRIED: usize = 64;
 /// How long all attempts to connect may take together.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -25,18 +29,22 @@ pub(crate) async fn addresses<R: Resolver>(
         Route::Within(name, place) => (name, Some(place)),
         Route::Literal(address) | Route::Exception(address) => return Ok(vec![address]),
     };
-    let found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
+    let mut found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
         .await
         .map_err(|_| Failure::ResolveTimeout)?
         .map_err(Failure::Resolve)?;
     if found.is_empty() {
         return Err(Failure::NoAddress.into());
     }
+    if found.len() > MAX_ANSWER {
+        return Err(Refusal::TooManyAddresses { count: found.len() }.into());
+    }
     for &address in &found {
         if !place.is_some_and(|place| place.contains(address)) {
             check(address)?;
         }
     }
+    found.truncate(MAX_TRIED);
     Ok(found)
 }
 
@@ -142,6 +150,25 @@ mod tests {
         let address = "10.0.0.1".parse().unwrap();
         for route in [Route::Literal(address), Route::Exception(address)] {
             assert_eq!(addresses(&script(&[]), route).await.unwrap(), [address]);
+        }
+    }
+
+    #[tokio::test]
+    async fn all_of_an_answer_is_checked_and_not_all_of_it_tried() {
+        let public = |count| vec![IpAddr::from([8, 8, 8, 8]); count];
+        let mut local = public(255);
+        local.push(IpAddr::from([127, 0, 0, 1]));
+        for (answer, result) in [
+            (public(64), Ok(64)),
+            (public(256), Ok(64)),
+            (public(257), Err("too-many-addresses")),
+            (local, Err("special-address")),
+        ] {
+            let count = answer.len();
+            let resolver = Script(Mutex::new([answer].into()));
+            let found = addresses(&resolver, Route::Resolve("a.example")).await;
+            let found = found.map(|found| found.len()).map_err(|denial| denial.code());
+            assert_eq!(found, result, "{count}");
         }
     }
 

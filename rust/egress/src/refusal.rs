@@ -72,6 +72,12 @@ pub enum Refusal {
         /// What the block is for.
         purpose: &'static str,
     },
+    /// The name has more addresses than can be meant well.
+    #[error("the name has {count} addresses, which is too many")]
+    TooManyAddresses {
+        /// How many.
+        count: usize,
+    },
 }
 
 impl Refusal {
@@ -93,6 +99,7 @@ impl Refusal {
             Self::HostNotAllowed { .. } => "host-not-allowed",
             Self::PortNotAllowed { .. } => "port-not-allowed",
             Self::SpecialAddress { .. } => "special-address",
+            Self::TooManyAddresses { .. } => "too-many-addresses",
         }
     }
 
