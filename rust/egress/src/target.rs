@@ -110,7 +110,55 @@ pub(crate) fn parse_port(text: &str) -> Option<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
     use super::*;
+
+    fn read(method: &str, uri: &[u8]) -> Option<Result<Target, Refusal>> {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let request = Request::builder().method(method).uri(Uri::try_from(uri).ok()?);
+        let request = request.body(String::new()).unwrap();
+        let recorder: crate::Recorder = Arc::new(|record| {
+            // Whatever was sent: what is recorded can be shown.
+            assert!(record.host.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' '));
+        });
+        Some(Target::read(&request, &mut Entry::new(&recorder, 0)))
+    }
+
+    proptest! {
+        #[test]
+        fn no_target_is_too_strange(
+            method in "CONNECT|GET|OPTIONS|TRACE|X",
+            start in "|http://|https://|//|/|HTTP://u@",
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
+            tail in "|:80|:443/|/a?b#c",
+        ) {
+            let uri = [start.as_bytes(), &rest, tail.as_bytes()].concat();
+            if let Some(Ok(target)) = read(&method, &uri) {
+                prop_assert!(["CONNECT", "GET", "OPTIONS", "X"].contains(&method.as_str()));
+                // What is sent on as the host means the same host.
+                let header = target.host_header();
+                let (host, port) = split_port(header.to_str().unwrap());
+                prop_assert_eq!(Host::parse(host), Ok(target.host));
+                prop_assert_eq!(port.map_or(Some(HTTP_PORT), parse_port), Some(target.port));
+            }
+        }
+
+        #[test]
+        fn the_authority_that_is_shown_is_read_as_the_same(bits: u32, v6: u128, port in 1..=u16::MAX) {
+            for address in [IpAddr::V4(bits.into()), IpAddr::V6(v6.into())] {
+                let target = Target { host: address.into(), port };
+                let header = target.host_header();
+                let text = header.to_str().unwrap();
+                let plain = read("GET", format!("http://{text}/").as_bytes());
+                prop_assert_eq!(plain, Some(Ok(target.clone())));
+                let authority = if port == HTTP_PORT { format!("{text}:80") } else { text.to_owned() };
+                prop_assert_eq!(read("CONNECT", authority.as_bytes()), Some(Ok(target)));
+            }
+        }
+    }
 
     #[test]
     fn ports_are_split_off() {

@@ -1,8 +1,10 @@
 //! How requests are read: what is no request for a tunnel is refused.
 
-use egress::{Decision, Policy};
+use egress::{Decision, Event, Policy};
+use proptest::prelude::*;
+use tokio::io::AsyncWriteExt;
 
-use crate::support::{Bench, Names};
+use crate::support::{Bench, Names, read_all};
 
 /// A guard that allows one name, and resolves none.
 fn bench() -> Bench {
@@ -161,4 +163,30 @@ async fn trace_is_refused() {
     assert!(reply.ends_with("\r\n\r\nrefused: method-not-allowed: TRACE is not served\n"));
     let record = bench.record().await;
     assert_eq!((record.reason, record.host.as_str()), ("method-not-allowed", "good.example"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn no_bytes_do_more_than_end_their_connection(
+        start in "|GET |CONNECT |GET http://good.example/ HTTP/1.1\r\n|CONNECT good.example:443 HTTP/1.1\r\n",
+        noise: Vec<u8>,
+        end in "|\r\n\r\n|\n\n| HTTP/1.1\r\n\r\n",
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut bench = bench();
+            let mut client = bench.connect();
+            let bytes = [start.as_bytes(), &noise, end.as_bytes()].concat();
+            let _ = client.write_all(&bytes).await;
+            client.shutdown().await.unwrap();
+            read_all(&mut client).await;
+            // Nothing was resolved but what is allowed, and nothing is open.
+            assert!(bench.names.asked().iter().all(|name| name == "good.example"));
+            while let Some(record) = bench.record_if_any() {
+                assert_eq!(record.event, Event::Decided);
+                assert_ne!(record.decision, Decision::Allowed);
+            }
+        });
+    }
 }

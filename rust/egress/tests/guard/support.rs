@@ -97,6 +97,11 @@ impl Bench {
         self.records.recv().await.unwrap()
     }
 
+    /// The next record, if it is there already.
+    pub(crate) fn record_if_any(&mut self) -> Option<Record> {
+        self.records.try_recv().ok()
+    }
+
     /// Whether there is no record that was not looked at.
     pub(crate) fn no_more_records(&mut self) -> bool {
         self.records.try_recv().is_err()
