@@ -203,12 +203,14 @@ impl<R: Resolver> Guard<R> {
                 Err(denial) => {
                     let hint = self.hint(&target, &denial);
                     entry.deny(&denial);
+                    reply::drain(request).await;
                     reply::denied(&denial, hint.as_deref())
                 }
             },
             Err(refusal) => {
                 let denial = refusal.into();
                 entry.deny(&denial);
+                reply::drain(request).await;
                 reply::denied(&denial, None)
             }
         };

@@ -1,10 +1,11 @@
 //! The guard: where bytes may go.
 //!
 //! An HTTP forward proxy for a sandbox whose only way out it is. The sandbox
-//! asks for a tunnel by name (`CONNECT host:port`), or for an `http://` URL; the
-//! [`Guard`] decides whether the name is allowed, which addresses it stands for, whether those
-//! may be reached, and connects to one of them. Each request goes through the
-//! same steps, and each step ends it when it fails:
+//! asks for a tunnel by name (`CONNECT host:port`) or for an `http://` URL, and
+//! is not trusted in any of it; the [`Guard`] decides whether the name is
+//! allowed, which addresses it stands for, whether those may be reached, and
+//! connects to one of them. Each request goes through the same steps, and each
+//! step ends it when it fails:
 //!
 //! 1. the host is brought into its one canonical form ([`Host`]);
 //! 2. host and port are looked up in the [`Policy`], before any DNS query, so
@@ -14,7 +15,14 @@
 //!    ([`check`]); one bad address refuses the request;
 //! 5. the connection goes to one of the very addresses that were checked.
 //!
-//! What came of it is told to a [`Recorder`], as [`Record`]s.
+//! What came of it is told to a [`Recorder`], as [`Record`]s, and a client that
+//! is refused is told why.
+//!
+//! The policy can be replaced at any time ([`Guard::set_policy`]): what the new
+//! one does not allow is cut. One request can be granted without it
+//! ([`Guard::grant_once`]). A private destination needs an exception, which is an
+//! address or a network ([`Place`]). What a connection may take, in time and
+//! memory, is bounded; see [`Guard`].
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -27,7 +35,10 @@
 //!     [("db.internal", "10.0.0.8".parse::<Place>()?), ("wiki.lan", "10.0.0.0/8".parse()?)],
 //! )?;
 //! let recorder = Arc::new(|record| println!("{record:?}"));
-//! let guard = Arc::new(Guard::new(policy, SystemResolver::new(), recorder));
+//! let guard = Guard::new(policy, SystemResolver::new(), recorder)
+//!     .with_secret("agent", "a long random text")
+//!     .with_hint(|host, port| format!("ask for {host}:{port}"));
+//! let guard = Arc::new(guard);
 //! tokio::spawn(Arc::clone(&guard).serve(stream)).await?;
 //!
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

@@ -1,8 +1,13 @@
 //! What the guard itself replies.
 
-use http_body_util::{Either, Full};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE};
-use hyper::{Response, StatusCode};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Either, Full};
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, EXPECT, HeaderValue, PROXY_AUTHENTICATE};
+use hyper::{Request, Response, StatusCode};
+use tokio::time::timeout;
 
 use crate::Refusal;
 use crate::forward::ReplyBody;
@@ -42,6 +47,33 @@ pub(crate) fn denied(denial: &Denial, hint: Option<&str>) -> Response<ReplyBody>
     reply
 }
 
+/// Reads the body of a request that is denied, if it is short and comes at once.
+///
+/// A connection that is closed with bytes unread is reset, and the client may
+/// never see the reply (RFC 9112 section 9.6). One that waits to be told to send
+/// (`Expect`) is not told.
+pub(crate) async fn drain(request: Request<Incoming>) {
+    if request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let mut body = request.into_body();
+    let reading = async {
+        let mut left = MAX_DRAINED;
+        while let Some(Ok(frame)) = body.frame().await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            match left.checked_sub(length) {
+                Some(rest) => left = rest,
+                None => return,
+            }
+        }
+    };
+    // The reply follows in any case.
+    let _ = timeout(DRAIN_DEADLINE, reading).await;
+}
+
+/// How much of a body is read for nothing, in bytes, and how long.
+const MAX_DRAINED: usize = 1 << 20;
+const DRAIN_DEADLINE: Duration = Duration::from_secs(1);
 /// What a client must present that has not.
 const CHALLENGE: &str = "Basic realm=\"paddock\"";
 /// The methods of RFC 9110 and RFC 5789 but `TRACE`; others are served, too.

@@ -1,8 +1,11 @@
 //! How requests are read: what is no request for a tunnel is refused.
 
+use std::sync::Arc;
+
 use egress::{Decision, Event, Policy};
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{Bench, Names, read_all};
 
@@ -163,6 +166,28 @@ async fn trace_is_refused() {
     assert!(reply.ends_with("\r\n\r\nrefused: method-not-allowed: TRACE is not served\n"));
     let record = bench.record().await;
     assert_eq!((record.reason, record.host.as_str()), ("method-not-allowed", "good.example"));
+}
+
+#[tokio::test]
+async fn a_refusal_reaches_a_client_that_sends_a_body_first() {
+    let bench = bench();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let guard = listener.local_addr().unwrap();
+    tokio::spawn(Arc::clone(&bench.guard).run(listener, std::future::pending()));
+    for body in [100_000, 1_000_000] {
+        let mut client = TcpStream::connect(guard).await.unwrap();
+        let head = format!("POST http://evil.example/ HTTP/1.1\r\nContent-Length: {body}\r\n\r\n");
+        client.write_all(head.as_bytes()).await.unwrap();
+        client.write_all(&vec![b'x'; body]).await.unwrap();
+        let reply = read_all(&mut client).await;
+        assert!(reply.contains("\r\n\r\nrefused: host-not-allowed: "), "{reply}");
+    }
+    // Not asked for, not sent; and a body that does not come is not waited for.
+    for more in ["Expect: 100-continue\r\n", ""] {
+        let head = format!("POST http://evil.example/ HTTP/1.1\r\nContent-Length: 9\r\n{more}\r\n");
+        let reply = bench.ask(&head).await;
+        assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
+    }
 }
 
 proptest! {
