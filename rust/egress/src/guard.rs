@@ -41,17 +41,17 @@ const MAX_CONNECTIONS: usize = 1024;
 /// that are for one connection alone are removed both ways, and lengths are
 /// written anew. No `Via` is added: it would tell about the sandbox.
 ///
-/// Replies of its own: 403 refused; 405 for `TRACE`; 407 without the secret; 502 if the host could not
-/// be resolved or reached or gave no valid reply, 504 if not in time. The body
-/// of a denial is text, `refused: <reason>: <message>` or `failed: <reason>:
-/// <message>`, and a line with a hint where there is one.
+/// Replies of its own: 403 refused; 405 for `TRACE`; 407 without the secret; 502
+/// if the host could not be resolved or reached or gave no valid reply, 504 if
+/// not in time. The body of a denial is text, `refused: <reason>: <message>` or
+/// `failed: <reason>: <message>`, and a line with a hint where there is one.
 ///
-/// A connection serves one request. At most 1024 are served at once, each with
-/// up to two open descriptors, and while it is idle some 25 KB of memory, or 40 KB
-/// while it waits for a reply. A
-/// request head may take 10 seconds and 16 KiB, the head of a reply 5 minutes
-/// from the last byte of the request and 64 KiB. After 30 minutes without a byte
-/// either way a connection is cut.
+/// A connection serves one request; a client that ends its half of it before the
+/// reply to a plain request has left. At most 1024 are served at once, each with
+/// up to two open descriptors, and some 25 KB of memory while it is idle or 40 KB
+/// while it waits for a reply. A request head may take 10 seconds and 16 KiB, the
+/// head of a reply 5 minutes from the last byte of the request and 64 KiB. After
+/// 30 minutes without a byte either way a connection is cut.
 pub struct Guard<R> {
     policy: watch::Sender<Arc<Policy>>,
     /// Each for one request.
@@ -69,7 +69,7 @@ type Hint = Box<dyn Fn(&Host, u16) -> String + Send + Sync>;
 
 impl<R: Resolver> Guard<R> {
     /// Makes a guard. The recorder gets one record for each request and another
-    /// one for the end of each tunnel.
+    /// one for the end of each that was allowed.
     pub fn new(policy: Policy, resolver: R, recorder: Recorder) -> Self {
         Self {
             policy: watch::Sender::new(Arc::new(policy)),
