@@ -512,7 +512,7 @@ fn hosts_and_exceptions_that_are_none() {
         ("hosts = [\"a.test:99999\"]", "allow entry \"a.test:99999\": "),
         (
             "exceptions = { \"a.test\" = \"home\" }",
-            "\"home\", the exception for \"a.test\", is no address\n",
+            "\"home\", the exception for \"a.test\", is no address and no network\n",
         ),
     ] {
         let host = Host::new();

@@ -105,6 +105,13 @@ pub fn check(address: IpAddr) -> Result<(), Refusal> {
 
 type Block = (IpNet, &'static str);
 
+/// The one block that the whole network is in.
+pub(crate) fn special_block(network: IpNet) -> Option<Block> {
+    let v4 = SPECIAL_V4.iter().map(|&(block, purpose)| (IpNet::V4(block), purpose));
+    let v6 = SPECIAL_V6.iter().map(|&(block, purpose)| (IpNet::V6(block), purpose));
+    v4.chain(v6).find(|(block, _)| block.contains(&network))
+}
+
 fn special_v4(address: Ipv4Addr) -> Option<Block> {
     let (block, purpose) = SPECIAL_V4.iter().find(|(block, _)| block.contains(&address))?;
     Some((IpNet::V4(*block), purpose))

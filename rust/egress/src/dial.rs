@@ -8,10 +8,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::refusal::{Denial, Failure};
-use crate::{Resolver, Route, check};
+use crate::{Refusal, Resolver, Route, check};
 
 /// How long a name may take to resolve.
 const RESOLVE_DEADLINE: Duration = Duration::from_secs(5);
+/// The longest answer that is looked at, in addresses: no service has more.
+const MAX_ANSWER: usize = 256;
+/// How many of them are tried.
+const MAX_TRIED: usize = 64;
 /// How long all attempts to connect may take together.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -20,20 +24,27 @@ pub(crate) async fn addresses<R: Resolver>(
     resolver: &R,
     route: Route<'_>,
 ) -> Result<Vec<IpAddr>, Denial> {
-    let name = match route {
-        Route::Resolve(name) => name,
+    let (name, place) = match route {
+        Route::Resolve(name) => (name, None),
+        Route::Within(name, place) => (name, Some(place)),
         Route::Literal(address) | Route::Exception(address) => return Ok(vec![address]),
     };
-    let found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
+    let mut found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
         .await
         .map_err(|_| Failure::ResolveTimeout)?
         .map_err(Failure::Resolve)?;
     if found.is_empty() {
         return Err(Failure::NoAddress.into());
     }
-    for &address in &found {
-        check(address)?;
+    if found.len() > MAX_ANSWER {
+        return Err(Refusal::TooManyAddresses { count: found.len() }.into());
     }
+    for &address in &found {
+        if !place.is_some_and(|place| place.contains(address)) {
+            check(address)?;
+        }
+    }
+    found.truncate(MAX_TRIED);
     Ok(found)
 }
 
@@ -119,10 +130,45 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_network_excepts_its_own_addresses_alone() {
+        let route = Route::Within("a.lan", "10.0.0.0/8".parse().unwrap());
+        for (answer, refused) in [
+            (&["10.1.2.3"][..], None),
+            (&["10.1.2.3", "8.8.8.8", "::ffff:10.9.9.9"], None),
+            (&["10.1.2.3", "127.0.0.1"], Some("127.0.0.1")),
+            (&["192.168.0.1", "10.1.2.3"], Some("192.168.0.1")),
+            (&["64:ff9b::10.1.2.3"], Some("64:ff9b::a01:203")),
+        ] {
+            let found = addresses(&script(&[answer]), route).await;
+            let address = found.err().and_then(|denial| denial.address());
+            assert_eq!(address, refused.map(|text| text.parse().unwrap()), "{answer:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn literals_and_exceptions_are_not_resolved() {
         let address = "10.0.0.1".parse().unwrap();
         for route in [Route::Literal(address), Route::Exception(address)] {
             assert_eq!(addresses(&script(&[]), route).await.unwrap(), [address]);
+        }
+    }
+
+    #[tokio::test]
+    async fn all_of_an_answer_is_checked_and_not_all_of_it_tried() {
+        let public = |count| vec![IpAddr::from([8, 8, 8, 8]); count];
+        let mut local = public(255);
+        local.push(IpAddr::from([127, 0, 0, 1]));
+        for (answer, result) in [
+            (public(64), Ok(64)),
+            (public(256), Ok(64)),
+            (public(257), Err("too-many-addresses")),
+            (local, Err("special-address")),
+        ] {
+            let count = answer.len();
+            let resolver = Script(Mutex::new([answer].into()));
+            let found = addresses(&resolver, Route::Resolve("a.example")).await;
+            let found = found.map(|found| found.len()).map_err(|denial| denial.code());
+            assert_eq!(found, result, "{count}");
         }
     }
 

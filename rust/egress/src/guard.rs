@@ -1,30 +1,29 @@
-//! The proxy: one client connection, one request, at most one tunnel.
+//! The proxy: one client connection, one request, at most one upstream.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::credential::Credential;
 use crate::dial::{addresses, connect};
+use crate::forward::ReplyBody;
+use crate::opened::{Open, Opened};
+use crate::permit::Permit;
 use crate::record::Entry;
 use crate::refusal::Denial;
 use crate::target::Target;
-use crate::tunnel::Upstream;
-use crate::{Decision, Policy, Recorder, Refusal, Resolver, Route};
+use crate::{Decision, Host, Policy, Recorder, Refusal, Resolver, Route, reply};
 
 /// How long a client may take to send the head of its request.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
@@ -33,51 +32,96 @@ const MAX_HEAD: usize = 16 * 1024;
 /// Client connections that are served at once; the others wait.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// The egress filter: an HTTP proxy that serves `CONNECT`, for the hosts and
-/// ports of its [`Policy`] alone.
+/// The egress filter: an HTTP proxy that serves `CONNECT`, and plain requests
+/// for `http://` URLs, for the hosts and ports of its [`Policy`] alone.
 ///
-/// Replies: 200 and the tunnel; 403 refused; 405 for other methods; 502 if the
-/// host could not be resolved or reached. The body of a denial is one line of
-/// text, `refused: <reason>: <message>` or `failed: <reason>: <message>`.
+/// A plain request goes to the host and port of its URL, over a connection of
+/// its own, as a request for the path with a `Host` header made from the URL;
+/// one `Host` header that contradicts is overwritten, two are refused. Headers
+/// that are for one connection alone are removed both ways, and lengths are
+/// written anew. No `Via` is added: it would tell about the sandbox.
 ///
-/// A connection serves one request. At most 1024 are served at once, each with
-/// up to two open descriptors.
+/// Replies of its own: 403 refused; 405 for `TRACE`; 407 without the secret; 502
+/// if the host could not be resolved or reached or gave no valid reply, 504 if
+/// not in time. The body of a denial is text, `refused: <reason>: <message>` or
+/// `failed: <reason>: <message>`, and a line with a hint where there is one.
+///
+/// A connection serves one request; a client that ends its half of it before the
+/// reply to a plain request has left. At most 1024 are served at once, each with
+/// up to two open descriptors, and some 25 KB of memory while it is idle or 40 KB
+/// while it waits for a reply. A request head may take 10 seconds and 16 KiB, the
+/// head of a reply 5 minutes from the last byte of the request and 64 KiB. After
+/// 30 minutes without a byte either way a connection is cut.
 pub struct Guard<R> {
-    policy: RwLock<Arc<Policy>>,
+    policy: watch::Sender<Arc<Policy>>,
+    /// Each for one request.
+    grants: Mutex<Vec<Target>>,
     resolver: R,
     recorder: Recorder,
+    credential: Option<Credential>,
+    hint: Option<Hint>,
     slots: Arc<Semaphore>,
     requests: AtomicU64,
 }
 
-/// What a request leaves behind for the time after its reply.
-type Opened = (OnUpgrade, Upstream<TcpStream>);
-
-/// A connection to an allowed target.
-struct Open {
-    stream: TcpStream,
-    address: IpAddr,
-    /// Why it was allowed.
-    reason: &'static str,
-}
+/// Makes the line that follows a refusal.
+type Hint = Box<dyn Fn(&Host, u16) -> String + Send + Sync>;
 
 impl<R: Resolver> Guard<R> {
     /// Makes a guard. The recorder gets one record for each request and another
-    /// one for the end of each tunnel.
+    /// one for the end of each that was allowed.
     pub fn new(policy: Policy, resolver: R, recorder: Recorder) -> Self {
         Self {
-            policy: RwLock::new(Arc::new(policy)),
+            policy: watch::Sender::new(Arc::new(policy)),
+            grants: Mutex::default(),
             resolver,
             recorder,
+            credential: None,
+            hint: None,
             slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
             requests: AtomicU64::new(0),
         }
     }
 
-    /// Replaces the policy for the requests from now on. Tunnels that are open
-    /// stay open.
+    /// Serves only requests that present this user name and secret, as `Basic`
+    /// proxy authentication; others are answered with 407.
+    #[must_use]
+    pub fn with_secret(mut self, user: &str, secret: &str) -> Self {
+        self.credential = Some(Credential::new(user, secret));
+        self
+    }
+
+    /// Tells a client whose host or port is not allowed what it can do about it:
+    /// `hint` makes a line of text from both, which follows the reason.
+    #[must_use]
+    pub fn with_hint(
+        mut self,
+        hint: impl Fn(&Host, u16) -> String + Send + Sync + 'static,
+    ) -> Self {
+        self.hint = Some(Box::new(hint));
+        self
+    }
+
+    /// Replaces the policy, at once: for the requests from now on, and for the
+    /// connections that are open. Those that the new one would not allow, to
+    /// their host, port and address, are cut and recorded as `revoked`; only what
+    /// [`grant_once`](Self::grant_once) allowed stays open until its end.
     pub fn set_policy(&self, policy: Policy) {
-        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+        self.policy.send_replace(Arc::new(policy));
+    }
+
+    /// Allows one request to this host and port that the policy would refuse for
+    /// either; where the host may be is checked as for any other. What comes of
+    /// that request does not matter: the next one needs another grant.
+    pub fn grant_once(&self, host: Host, port: u16) {
+        lock(&self.grants).push(Target { host, port });
+    }
+
+    /// Uses up a grant for this target, if there is one.
+    fn take_grant(&self, target: &Target) -> bool {
+        let mut grants = lock(&self.grants);
+        let found = grants.iter().position(|granted| granted == target);
+        found.map(|at| grants.swap_remove(at)).is_some()
     }
 
     /// Serves one client connection; returns when it and its tunnel have ended.
@@ -106,31 +150,40 @@ impl<R: Resolver> Guard<R> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let opened = Mutex::new(None);
+        let (opened, handed_over) = Opened::new();
         let service = service_fn(|request| {
             // Not in the future: hyper may drop that before it was polled.
             let mut entry = self.entry();
             let target = Target::read(&request, &mut entry);
-            self.answer(request, target, entry, &opened)
+            let known = match &self.credential {
+                Some(credential) => credential.check(request.headers()),
+                None => Ok(()),
+            };
+            let target = known.and(target);
+            Box::pin(self.answer(request, target, entry, &opened))
         });
-        let served = http1::Builder::new()
+        let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_DEADLINE)
             .max_buf_size(MAX_HEAD)
             .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades()
-            .await;
-        if let Err(error) = served {
+            .with_upgrades();
+        let mut serving = pin!(serving);
+        // Both, and the tunnel, run here and not in tasks of their own, so that
+        // they end with this future. In boxes, so that a connection that has not
+        // got as far takes no memory for them.
+        let ended = tokio::select! {
+            biased;
+            Ok(exchange) = handed_over => {
+                return Box::pin(exchange.beside(serving)).await;
+            }
+            ended = &mut serving => ended,
+        };
+        if let Err(error) = ended {
             self.note_unreadable(&error);
         }
-        // The tunnel runs here and not in a task of its own, so that it ends
-        // with this future.
-        let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some((upgrade, upstream)) = opened {
-            match upgrade.await {
-                Ok(client) => upstream.relay(TokioIo::new(client)).await,
-                Err(error) => upstream.broken(&error),
-            }
+        if let Some(tunnel) = opened.tunnel() {
+            Box::pin(tunnel.relay()).await;
         }
     }
 
@@ -139,41 +192,65 @@ impl<R: Resolver> Guard<R> {
         request: Request<Incoming>,
         target: Result<Target, Refusal>,
         entry: Entry,
-        opened: &Mutex<Option<Opened>>,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
-        let outcome = match target {
-            Ok(target) => self.open(target).await,
-            Err(refusal) => Err(refusal.into()),
-        };
-        let reply = match outcome {
-            Ok(Open { stream, address, reason }) => {
-                let upstream = Upstream::new(stream, entry.allow(address, reason));
-                let tunnel = (hyper::upgrade::on(request), upstream);
-                *opened.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
-                Response::new(Full::default())
-            }
-            Err(denial) => {
-                let reply = denied(&denial);
+        opened: &Opened,
+    ) -> Result<Response<ReplyBody>, Infallible> {
+        let reply = match target {
+            Ok(target) => match Box::pin(self.open(&target)).await {
+                Ok(open) => {
+                    let closing = entry.allow(open.address, open.reason);
+                    Box::pin(opened.serve(request, &target, open, closing)).await
+                }
+                Err(denial) => {
+                    let hint = self.hint(&target, &denial);
+                    entry.deny(&denial);
+                    reply::drain(request).await;
+                    reply::denied(&denial, hint.as_deref())
+                }
+            },
+            Err(refusal) => {
+                let denial = refusal.into();
                 entry.deny(&denial);
-                reply
+                reply::drain(request).await;
+                reply::denied(&denial, None)
             }
         };
         Ok(reply)
     }
 
+    /// What the client can do about a denial, if there is something.
+    fn hint(&self, target: &Target, denial: &Denial) -> Option<String> {
+        let hint = self.hint.as_ref()?;
+        matches!(
+            denial,
+            Denial::Refused(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. })
+        )
+        .then(|| hint(&target.host, target.port))
+    }
+
     /// Decides about a target and connects to it.
-    async fn open(&self, Target { host, port }: Target) -> Result<Open, Denial> {
-        let policy = Arc::clone(&self.policy.read().unwrap_or_else(PoisonError::into_inner));
-        let route = policy.route(&host, port)?;
+    async fn open(&self, target: &Target) -> Result<Open, Denial> {
+        let Target { host, port } = target;
+        let mut policies = self.policy.subscribe();
+        let policy = Arc::clone(&policies.borrow_and_update());
+        let (route, once) = match policy.route(host, *port) {
+            Err(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. })
+                if self.take_grant(target) =>
+            {
+                (policy.way(host)?, true)
+            }
+            listed => (listed?, false),
+        };
         let reason = match route {
+            _ if once => "granted-once",
             Route::Resolve(_) | Route::Literal(_) => "allow-list",
-            Route::Exception(_) => "exception",
+            Route::Exception(_) | Route::Within(..) => "exception",
         };
         let addresses = addresses(&self.resolver, route).await?;
-        let (stream, address) = connect(&addresses, port, TcpStream::connect).await?;
+        let (stream, address) = connect(&addresses, *port, TcpStream::connect).await?;
         // What does not matter to whether the tunnel works may fail.
         let _ = stream.set_nodelay(true);
-        Ok(Open { stream, address, reason })
+        let permit = Permit::new(policies, target.clone(), address, once);
+        Ok(Open { stream, address, reason, permit })
     }
 
     /// Records a connection that ended before there was a request to answer.
@@ -197,20 +274,6 @@ impl<R: Resolver> Guard<R> {
     }
 }
 
-fn denied(denial: &Denial) -> Response<Full<Bytes>> {
-    let (status, verdict) = match denial {
-        Denial::Refused(Refusal::Method) => (StatusCode::METHOD_NOT_ALLOWED, "refused"),
-        Denial::Refused(_) => (StatusCode::FORBIDDEN, "refused"),
-        Denial::Failed(_) => (StatusCode::BAD_GATEWAY, "failed"),
-    };
-    let text = format!("{verdict}: {}: {denial}\n", denial.code());
-    let mut reply = Response::new(Full::from(text));
-    *reply.status_mut() = status;
-    let headers = reply.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(ALLOW, HeaderValue::from_static("CONNECT"));
-    }
-    reply
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

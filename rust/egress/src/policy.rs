@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::host::Form;
 use crate::target::{parse_port, split_port};
-use crate::{Host, HostError, Refusal, check};
+use crate::{Host, HostError, Place, Refusal, check};
 
 /// The ports of an allow entry that names none.
 const DEFAULT_PORTS: [u16; 2] = [443, 80];
@@ -18,7 +18,7 @@ pub struct Policy {
     hosts: HashMap<Host, BTreeSet<u16>>,
     /// By the domain below which every name is allowed.
     subdomains: HashMap<String, BTreeSet<u16>>,
-    exceptions: HashMap<Host, IpAddr>,
+    exceptions: HashMap<Host, Place>,
 }
 
 /// Why a policy could not be made.
@@ -53,20 +53,28 @@ pub enum PolicyError {
         cause: HostError,
     },
     /// The address of an exception is the unspecified one (which would reach
-    /// the loopback) or a group.
-    #[error("exception {host:?}: {address} is not the address of a host")]
-    ExceptionAddress {
+    /// the loopback) or a group; or its network is wider than one block of
+    /// addresses that are not public, or has bits below its prefix.
+    #[error("exception {host:?}: {place} is {}", no_place(place))]
+    ExceptionPlace {
         /// The host as it was given.
         host: String,
-        /// Its address.
-        address: IpAddr,
+        /// Its address or network.
+        place: Place,
     },
-    /// Two notations of one host have different addresses.
+    /// Two notations of one host have different places.
     #[error("exception {host:?}: the same host has another address in another exception")]
     ExceptionConflict {
         /// The host as it was given.
         host: String,
     },
+}
+
+fn no_place(place: &Place) -> &'static str {
+    match place {
+        Place::Address(_) => "not the address of a host",
+        Place::Network(_) => "not a network inside one block of addresses that are not public",
+    }
 }
 
 /// How an allowed host is reached.
@@ -78,6 +86,9 @@ pub enum Route<'a> {
     Literal(IpAddr),
     /// At the address of an exception. Nothing is resolved or checked.
     Exception(IpAddr),
+    /// By resolving this name; what it resolves to may be in this place, and is
+    /// checked where it is not.
+    Within(&'a str, Place),
 }
 
 impl Policy {
@@ -85,21 +96,25 @@ impl Policy {
     ///
     /// An allow entry is `host` (ports 443 and 80), `host:port`, `*.domain` or
     /// `*.domain:port`; a wildcard stands for every name below the domain, not
-    /// for the domain itself. An exception gives a host an address: the host is
-    /// not resolved, and the address may be a private one. The host still needs
-    /// an allow entry, which also says the port.
-    pub fn new<A, E, H>(allow: A, exceptions: E) -> Result<Self, PolicyError>
+    /// for the domain itself.
+    ///
+    /// An exception gives a host an address, which may be a private one: the host
+    /// is not resolved. Or it gives it a network: the host is resolved, and each
+    /// address must be public or in that network. The host still needs an allow
+    /// entry, which also says the port.
+    pub fn new<A, E, H, P>(allow: A, exceptions: E) -> Result<Self, PolicyError>
     where
         A: IntoIterator<Item: AsRef<str>>,
-        E: IntoIterator<Item = (H, IpAddr)>,
+        E: IntoIterator<Item = (H, P)>,
         H: AsRef<str>,
+        P: Into<Place>,
     {
         let mut policy = Self::default();
         for entry in allow {
             policy.allow(entry.as_ref())?;
         }
-        for (host, address) in exceptions {
-            policy.except(host.as_ref(), address)?;
+        for (host, place) in exceptions {
+            policy.except(host.as_ref(), place.into())?;
         }
         Ok(policy)
     }
@@ -118,12 +133,30 @@ impl Policy {
         if !listed.any(|ports| ports.contains(&port)) {
             return Err(Refusal::PortNotAllowed { host: host.clone(), port });
         }
-        if let Some(&address) = self.exceptions.get(host) {
-            return Ok(Route::Exception(address));
+        self.way(host)
+    }
+
+    /// How a host is reached that is allowed, by this policy or otherwise.
+    pub(crate) fn way<'a>(&self, host: &'a Host) -> Result<Route<'a>, Refusal> {
+        match (self.exceptions.get(host), host.form()) {
+            (Some(&Place::Address(address)), _) => Ok(Route::Exception(address)),
+            (Some(&place), Form::Name(name)) => Ok(Route::Within(name, place)),
+            (Some(place), Form::Address(address)) if place.contains(*address) => {
+                Ok(Route::Exception(*address))
+            }
+            (None, Form::Name(name)) => Ok(Route::Resolve(name)),
+            (_, Form::Address(address)) => check(*address).map(|()| Route::Literal(*address)),
         }
-        match host.form() {
-            Form::Name(name) => Ok(Route::Resolve(name)),
-            Form::Address(address) => check(*address).map(|()| Route::Literal(*address)),
+    }
+
+    /// Whether a host may be connected to at this address, which it was found at
+    /// before.
+    pub(crate) fn permits(&self, host: &Host, port: u16, address: IpAddr) -> bool {
+        match self.route(host, port) {
+            Ok(Route::Literal(only) | Route::Exception(only)) => only == address.to_canonical(),
+            Ok(Route::Within(_, place)) if place.contains(address) => true,
+            Ok(Route::Resolve(_) | Route::Within(..)) => check(address).is_ok(),
+            Err(_) => false,
         }
     }
 
@@ -163,18 +196,15 @@ impl Policy {
         Ok(())
     }
 
-    fn except(&mut self, text: &str, address: IpAddr) -> Result<(), PolicyError> {
+    fn except(&mut self, text: &str, place: Place) -> Result<(), PolicyError> {
         let named = || text.to_owned();
         let host = Host::parse(text)
             .map_err(|cause| PolicyError::ExceptionHost { host: named(), cause })?;
-        let address = address.to_canonical();
-        if address.is_unspecified() || address.is_multicast() {
-            return Err(PolicyError::ExceptionAddress { host: named(), address });
-        }
-        match self.exceptions.insert(host, address) {
-            Some(other) if other != address => {
-                Err(PolicyError::ExceptionConflict { host: named() })
-            }
+        let place = place
+            .canonical()
+            .ok_or_else(|| PolicyError::ExceptionPlace { host: named(), place })?;
+        match self.exceptions.insert(host, place) {
+            Some(other) if other != place => Err(PolicyError::ExceptionConflict { host: named() }),
             _ => Ok(()),
         }
     }

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::Host;
 use crate::refusal::Denial;
+use crate::traffic::Traffic;
 
 /// Takes the records. It is called from within the runtime: it must not block
 /// for long, and must not panic.
@@ -17,14 +18,14 @@ const MAX_RAW_HOST: usize = 255;
 
 /// One fact about one request.
 ///
-/// Each request has exactly one record with [`Event::Decided`]; a tunnel that
-/// was opened has a second one with [`Event::Closed`], also when it was
-/// aborted. No field holds unescaped bytes of the client.
+/// Each request has exactly one record with [`Event::Decided`]; one that was
+/// allowed has a second one with [`Event::Closed`] for its end, also when it was
+/// cut. No field holds unescaped bytes of the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Record {
     /// Which of its two moments the record is about.
     pub event: Event,
-    /// Counts the requests of one guard; both records of a tunnel have the same.
+    /// Counts the requests of one guard; both records of one have the same.
     pub request: u64,
     /// The host in canonical form ([`Host`]). If it has none, what was sent in
     /// its place, escaped and cut; empty if there was nothing to read.
@@ -40,7 +41,8 @@ pub struct Record {
     pub reason: &'static str,
     /// Why, for people.
     pub message: String,
-    /// Bytes that the client sent through the tunnel and the upstream took.
+    /// Bytes that the upstream took: of the tunnel, or of the request that was
+    /// sent on, its head included.
     pub sent: u64,
     /// Bytes that came back from the upstream.
     pub received: u64,
@@ -50,9 +52,9 @@ pub struct Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// The request was answered: a tunnel is open, or there will be none.
+    /// The upstream was connected to, or will not be.
     Decided,
-    /// The tunnel has ended; the byte counts are final.
+    /// The tunnel or the forwarded request has ended; the byte counts are final.
     Closed,
 }
 
@@ -60,7 +62,7 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
-    /// A tunnel was opened.
+    /// The client got its connection.
     Allowed,
     /// The guard would not.
     Refused,
@@ -72,6 +74,7 @@ pub enum Decision {
 /// that a request leaves one whichever way it ends.
 pub(crate) struct Entry {
     pub(crate) record: Record,
+    traffic: Arc<Traffic>,
     recorder: Recorder,
 }
 
@@ -90,7 +93,12 @@ impl Entry {
             sent: 0,
             received: 0,
         };
-        Self { record, recorder: Arc::clone(recorder) }
+        Self { record, traffic: Arc::new(Traffic::new()), recorder: Arc::clone(recorder) }
+    }
+
+    /// Where the bytes that belong to the request are counted.
+    pub(crate) fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
     }
 
     /// Notes what is asked for: the host in canonical form if it has one.
@@ -102,7 +110,7 @@ impl Entry {
         self.record.port = port;
     }
 
-    /// The request gets no tunnel.
+    /// The request gets no connection.
     pub(crate) fn deny(mut self, denial: &Denial) {
         self.record.decision = match denial {
             Denial::Refused(_) => Decision::Refused,
@@ -112,18 +120,31 @@ impl Entry {
         self.note(denial.code(), denial.to_string());
     }
 
-    /// The request gets a tunnel to this address; the entry that is returned is
+    /// The request gets a connection to this address; the entry that is returned is
     /// for its end.
     pub(crate) fn allow(mut self, address: IpAddr, reason: &'static str) -> Self {
         self.record.decision = Decision::Allowed;
         self.record.address = Some(address);
         self.note(reason, format!("connected to {address}"));
 
-        let mut closing =
-            Self { record: self.record.clone(), recorder: Arc::clone(&self.recorder) };
+        let mut closing = Self {
+            record: self.record.clone(),
+            traffic: self.traffic(),
+            recorder: Arc::clone(&self.recorder),
+        };
         closing.record.event = Event::Closed;
-        closing.note("aborted", "the tunnel was cut by the guard".to_owned());
+        closing.note("aborted", "the connection was cut by the guard".to_owned());
         closing
+    }
+
+    /// The connection was cut because the policy changed.
+    pub(crate) fn revoked(&mut self) {
+        self.note("revoked", "the policy does not allow the connection any more".to_owned());
+    }
+
+    /// The connection was cut because nothing had passed for long.
+    pub(crate) fn idle(&mut self) {
+        self.note("idle", "no byte had passed for half an hour".to_owned());
     }
 
     /// Sets the reason.
@@ -135,6 +156,8 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
+        self.record.sent = self.traffic.sent();
+        self.record.received = self.traffic.received();
         (self.recorder)(self.record.clone());
     }
 }

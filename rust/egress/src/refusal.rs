@@ -1,4 +1,4 @@
-//! Why a request gets no tunnel.
+//! Why a request gets no connection.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,12 +10,19 @@ use crate::{Host, HostError};
 /// Why a request was refused: the guard would not.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A method other than `CONNECT`.
-    #[error("only CONNECT is served")]
+    /// The secret that the guard demands was not presented.
+    #[error("the credential of this proxy was not presented")]
+    Unauthenticated,
+    /// A method that is not passed on: `TRACE`.
+    #[error("TRACE is not served")]
     Method,
-    /// The request target is not of the form `host:port`.
-    #[error("the request target is not of the form host:port")]
+    /// The request target is neither of the two forms that a proxy is asked
+    /// with.
+    #[error("the request target is neither host:port, with CONNECT, nor an http:// URL")]
     TargetForm,
+    /// The request target is a URL with a scheme other than `http`.
+    #[error("only http:// URLs are forwarded: https goes through a tunnel (CONNECT)")]
+    Scheme,
     /// The request target has a user name before the host.
     #[error("the request target contains user information")]
     UserInfo,
@@ -31,6 +38,15 @@ pub enum Refusal {
     /// A `CONNECT` announced a body, which it cannot have.
     #[error("a CONNECT request has no body")]
     Body,
+    /// More than one `Host` header.
+    #[error("the request has more than one Host header")]
+    HostHeaders,
+    /// The request asks for another protocol.
+    #[error("the request asks for an upgrade, which only a tunnel (CONNECT) allows")]
+    Upgrade,
+    /// A body in a coding other than `chunked`.
+    #[error("the request has a transfer coding other than chunked")]
+    TransferCoding,
     /// No allow entry matches the host.
     #[error("{host} is not on the allow list")]
     HostNotAllowed {
@@ -56,22 +72,34 @@ pub enum Refusal {
         /// What the block is for.
         purpose: &'static str,
     },
+    /// The name has more addresses than can be meant well.
+    #[error("the name has {count} addresses, which is too many")]
+    TooManyAddresses {
+        /// How many.
+        count: usize,
+    },
 }
 
 impl Refusal {
     /// The reason as a word that does not change: kebab-case.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::Unauthenticated => "unauthenticated",
             Self::Method => "method-not-allowed",
             Self::TargetForm => "bad-target",
+            Self::Scheme => "scheme-not-allowed",
             Self::UserInfo => "userinfo",
             Self::Host(_) => "bad-host",
             Self::MissingPort => "missing-port",
             Self::BadPort => "bad-port",
             Self::Body => "unexpected-body",
+            Self::HostHeaders => "host-headers",
+            Self::Upgrade => "upgrade",
+            Self::TransferCoding => "transfer-coding",
             Self::HostNotAllowed { .. } => "host-not-allowed",
             Self::PortNotAllowed { .. } => "port-not-allowed",
             Self::SpecialAddress { .. } => "special-address",
+            Self::TooManyAddresses { .. } => "too-many-addresses",
         }
     }
 
@@ -97,6 +125,12 @@ pub(crate) enum Failure {
     Connect { address: IpAddr, error: io::Error },
     #[error("{address} did not answer in time")]
     ConnectTimeout { address: IpAddr },
+    #[error("the upstream gave no valid reply: {0}")]
+    Reply(hyper::Error),
+    #[error("the upstream did not reply in time")]
+    FirstByteTimeout,
+    #[error("the upstream switched protocols, which it was not asked for")]
+    Switched,
 }
 
 impl Failure {
@@ -107,6 +141,8 @@ impl Failure {
             Self::NoAddress => "no-address",
             Self::Connect { .. } => "connect-failed",
             Self::ConnectTimeout { .. } => "connect-timeout",
+            Self::Reply(_) | Self::Switched => "bad-reply",
+            Self::FirstByteTimeout => "first-byte-timeout",
         }
     }
 
@@ -114,7 +150,12 @@ impl Failure {
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Connect { address, .. } | Self::ConnectTimeout { address } => Some(*address),
-            Self::Resolve(_) | Self::ResolveTimeout | Self::NoAddress => None,
+            Self::Resolve(_)
+            | Self::ResolveTimeout
+            | Self::NoAddress
+            | Self::Reply(_)
+            | Self::FirstByteTimeout
+            | Self::Switched => None,
         }
     }
 }

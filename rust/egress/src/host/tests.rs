@@ -114,6 +114,12 @@ fn refused() {
     }
 }
 
+/// The full-width form of an ASCII character.
+fn wide(character: char) -> char {
+    let wide = u32::from(character) + 0xfee0;
+    if character.is_ascii_alphanumeric() { char::from_u32(wide).unwrap() } else { character }
+}
+
 proptest! {
     #[test]
     fn every_ipv4_notation_is_one(bits: u32) {
@@ -133,6 +139,57 @@ proptest! {
             format!("[{}]", address.to_ipv6_mapped()),
         ] {
             prop_assert_eq!(Host::parse(&text), Ok(host.clone()), "{}", text);
+        }
+    }
+
+    #[test]
+    fn every_notation_of_a_name_is_one(name in "[a-z0-9_-]{1,20}(\\.[a-z][a-z0-9_]{0,10}){1,3}") {
+        let Ok(host) = Host::parse(&name) else {
+            // Labels that only look like IDNA.
+            prop_assert!(name.contains("--"), "{}", name);
+            return Ok(());
+        };
+        let wide: String = name.chars().map(wide).collect();
+        let soft = name.replace('.', "\u{ad}.");
+        let mixed: String = name.chars().enumerate().map(|(i, c)| {
+            if i % 2 == 0 { c.to_ascii_uppercase() } else { c }
+        }).collect();
+        for text in [
+            name.to_uppercase(),
+            mixed,
+            format!("{name}."),
+            format!("{name}\u{3002}"),
+            name.replace('.', "\u{ff0e}"),
+            soft,
+            wide,
+        ] {
+            prop_assert_eq!(Host::parse(&text), Ok(host.clone()), "{}", text);
+        }
+    }
+
+    #[test]
+    fn every_notation_of_an_international_name_is_one(label in "[äöüéñøαβγжщ한中]{1,10}") {
+        let name = format!("{label}.example");
+        let Ok(host) = Host::parse(&name) else { return Ok(()) };
+        for text in [host.to_string(), host.to_string().to_uppercase(), name.to_uppercase()] {
+            prop_assert_eq!(Host::parse(&text), Ok(host.clone()), "{}", text);
+        }
+    }
+
+    #[test]
+    fn every_ipv6_notation_is_one(bits: u128) {
+        let address = Ipv6Addr::from_bits(bits);
+        let host = Host::from(IpAddr::V6(address));
+        let full = address.segments().map(|segment| format!("{segment:04X}")).join(":");
+        for text in [address.to_string(), format!("[{address}]"), full.clone(), format!("[{full}]")] {
+            prop_assert_eq!(Host::parse(&text), Ok(host.clone()), "{}", text);
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_too_strange(bytes: Vec<u8>) {
+        if let Ok(host) = Host::parse(&String::from_utf8_lossy(&bytes)) {
+            prop_assert_eq!(Host::parse(&host.to_string()), Ok(host));
         }
     }
 

@@ -1,7 +1,8 @@
 use super::*;
 
 fn policy(allow: &[&str], exceptions: &[(&str, &str)]) -> Result<Policy, PolicyError> {
-    Policy::new(allow, exceptions.iter().map(|(host, ip)| (host, ip.parse().unwrap())))
+    let place = |text: &str| text.parse::<Place>().unwrap();
+    Policy::new(allow, exceptions.iter().map(|(host, text)| (host, place(text))))
 }
 
 #[test]
@@ -20,12 +21,17 @@ fn routes() {
             "10.0.0.7:5432",
             "db.internal:5432",
             "*.lan",
+            "10.1.2.3",
+            "172.16.0.1",
         ],
         &[
             ("10.0.0.7", "10.0.0.7"),
             ("DB.internal", "10.0.0.8"),
             ("pinned.lan", "::ffff:10.0.0.9"),
             ("not-allowed.internal", "10.0.0.10"),
+            ("net.lan", "192.168.0.0/16"),
+            ("10.1.2.3", "10.0.0.0/8"),
+            ("172.16.0.1", "10.0.0.0/8"),
         ],
     )
     .unwrap();
@@ -61,12 +67,17 @@ fn routes() {
         ("pinned.lan", 443, "exception 10.0.0.9"),
         ("other.lan", 443, "resolve other.lan"),
         ("not-allowed.internal", 443, "host-not-allowed"),
+        ("NET.lan", 443, "resolve net.lan in 192.168.0.0/16"),
+        ("net.lan", 22, "port-not-allowed"),
+        ("10.1.515", 443, "exception 10.1.2.3"),
+        ("172.16.0.1", 443, "special-address"),
     ] {
         let host = Host::parse(host).unwrap();
         let found = match policy.route(&host, port) {
             Ok(Route::Resolve(name)) => format!("resolve {name}"),
             Ok(Route::Literal(address)) => format!("literal {address}"),
             Ok(Route::Exception(address)) => format!("exception {address}"),
+            Ok(Route::Within(name, place)) => format!("resolve {name} in {place}"),
             Err(refusal) => refusal.code().to_owned(),
         };
         assert_eq!(found, expected, "{host} {port}");
@@ -117,6 +128,11 @@ fn bad_entries_are_named() {
         (&[], &[("a", "0.0.0.0")], "exception \"a\": 0.0.0.0 is not the address of a host"),
         (
             &[],
+            &[("a", "0.0.0.0/0")],
+            "exception \"a\": 0.0.0.0/0 is not a network inside one block of addresses that are not public",
+        ),
+        (
+            &[],
             &[("a", "10.0.0.1"), ("A.", "10.0.0.2")],
             "exception \"A.\": the same host has another address in another exception",
         ),
@@ -140,4 +156,31 @@ fn the_hosts_of_a_policy_are_told_without_ports_and_once() {
     let policy = policy(&entries, &[]).unwrap();
     let wanted = ["*.c.test", "10.9.8.7", "2001:db8::1", "a.test", "b.test"];
     assert_eq!(policy.hosts(), wanted.map(str::to_owned).into());
+}
+
+#[test]
+fn what_was_allowed_is_judged_by_another_policy() {
+    let allow = ["a.test", "b.test:22", "pinned.test", "net.test", "8.8.8.8"];
+    let exceptions = [("pinned.test", "10.0.0.1"), ("net.test", "10.0.0.0/8")];
+    let policy = policy(&allow, &exceptions).unwrap();
+    for (host, port, address, permitted) in [
+        ("a.test", 443, "8.8.8.8", true),
+        ("a.test", 443, "10.0.0.1", false),
+        ("a.test", 22, "8.8.8.8", false),
+        ("c.test", 443, "8.8.8.8", false),
+        ("b.test", 22, "8.8.8.8", true),
+        ("b.test", 443, "8.8.8.8", false),
+        ("pinned.test", 443, "10.0.0.1", true),
+        ("pinned.test", 443, "8.8.8.8", false),
+        ("net.test", 443, "10.9.9.9", true),
+        ("net.test", 443, "::ffff:10.9.9.9", true),
+        ("net.test", 443, "8.8.8.8", true),
+        ("net.test", 443, "192.168.0.1", false),
+        ("8.8.8.8", 443, "8.8.8.8", true),
+        ("8.8.8.8", 443, "8.8.4.4", false),
+    ] {
+        let asked = Host::parse(host).unwrap();
+        let found = policy.permits(&asked, port, address.parse().unwrap());
+        assert_eq!(found, permitted, "{host} {port} {address}");
+    }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::support::{Bench, Names, connect_to, echo_server, open, within};
 
 fn policy(allow: &[&str]) -> Policy {
-    Policy::new(allow, Vec::<(String, _)>::new()).unwrap()
+    Policy::new(allow, Vec::<(String, std::net::IpAddr)>::new()).unwrap()
 }
 
 #[tokio::test]
@@ -43,33 +43,53 @@ async fn a_refused_name_is_not_resolved() {
 }
 
 #[tokio::test]
-async fn an_allowed_name_with_a_bad_address_is_refused() {
-    let names = Names::new(&[
-        ("local.example", &["127.0.0.1"]),
-        ("mixed.example", &["8.8.8.8", "10.0.0.1"]),
-        ("mapped.example", &["::ffff:127.0.0.1"]),
-        ("metadata.example", &["169.254.169.254"]),
-    ]);
+async fn an_allowed_name_with_a_bad_address_is_refused_however_it_is_asked_for() {
+    const BAD: [(&str, &[&str], &str); 14] = [
+        ("loopback.example", &["127.0.0.1"], "127.0.0.1"),
+        ("loopback6.example", &["::1"], "::1"),
+        ("unspecified.example", &["0.0.0.0"], "0.0.0.0"),
+        ("private.example", &["192.168.1.1"], "192.168.1.1"),
+        ("private6.example", &["fd00::1"], "fd00::1"),
+        ("mixed.example", &["8.8.8.8", "10.0.0.1"], "10.0.0.1"),
+        ("shared.example", &["100.64.0.1"], "100.64.0.1"),
+        ("link-local.example", &["169.254.1.1"], "169.254.1.1"),
+        ("link-local6.example", &["fe80::1"], "fe80::1"),
+        ("metadata.example", &["169.254.169.254"], "169.254.169.254"),
+        ("metadata6.example", &["fd00:ec2::254"], "fd00:ec2::254"),
+        ("mapped.example", &["::ffff:127.0.0.1"], "::ffff:127.0.0.1"),
+        ("translated.example", &["64:ff9b::7f00:1"], "64:ff9b::7f00:1"),
+        ("6to4.example", &["2002:7f00:1::1"], "2002:7f00:1::1"),
+    ];
+    let names = Names::new(&BAD.map(|(name, addresses, _)| (name, addresses)));
     let echo = echo_server().await;
-    let allow = format!("*.example:{}", echo.port());
+    let port = echo.port();
+    let allow = format!("*.example:{port}");
     let mut bench = Bench::new(policy(&[&allow]), names);
-    for (name, address) in [
-        ("local.example", "127.0.0.1"),
-        ("mixed.example", "10.0.0.1"),
-        ("mapped.example", "::ffff:127.0.0.1"),
-        ("metadata.example", "169.254.169.254"),
-    ] {
-        let reply = bench.ask(&connect_to(&format!("{name}:{}", echo.port()))).await;
-        assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
-        assert!(reply.contains("refused: special-address: "), "{reply}");
-        let record = bench.record().await;
-        assert_eq!(record.host, name);
-        assert_eq!(record.port, Some(echo.port()));
-        assert_eq!(record.address, Some(address.parse().unwrap()));
-        assert_eq!((record.decision, record.reason), (Decision::Refused, "special-address"));
+    for (name, _, address) in BAD {
+        for request in [
+            connect_to(&format!("{name}:{port}")),
+            format!("GET http://{name}:{port}/ HTTP/1.1\r\n\r\n"),
+        ] {
+            let reply = bench.ask(&request).await;
+            assert!(reply.starts_with("HTTP/1.1 403 "), "{reply}");
+            assert!(reply.contains("refused: special-address: "), "{reply}");
+            let record = bench.record().await;
+            assert_eq!(record.host, name);
+            assert_eq!(record.port, Some(port));
+            assert_eq!(record.address, Some(address.parse().unwrap()));
+            assert_eq!((record.decision, record.reason), (Decision::Refused, "special-address"));
+        }
     }
-    assert_eq!(bench.names.asked().len(), 4, "each name is resolved once");
+    assert_eq!(bench.names.asked().len(), 2 * BAD.len(), "each request resolves once");
     assert!(bench.no_more_records());
+
+    // The control: the same names do open where an exception says so.
+    let network: egress::Place = "127.0.0.0/8".parse().unwrap();
+    let excepted = ["loopback.example", "mapped.example"].map(|name| (name, network));
+    bench.guard.set_policy(Policy::new([&allow], excepted).unwrap());
+    for (name, _) in excepted {
+        open(&mut bench.connect(), &format!("{name}:{port}")).await;
+    }
 }
 
 #[tokio::test]

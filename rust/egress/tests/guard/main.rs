@@ -5,6 +5,10 @@
 
 mod burst;
 mod decisions;
+mod forward;
+mod limits;
+mod policies;
 mod requests;
+mod settings;
 mod support;
 mod tunnels;

@@ -19,13 +19,19 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Names {
     table: HashMap<&'static str, Vec<IpAddr>>,
     asked: Mutex<Vec<String>>,
+    then: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Names {
     pub(crate) fn new(table: &[(&'static str, &[&str])]) -> Arc<Self> {
         let parse = |addresses: &[&str]| addresses.iter().map(|a| a.parse().unwrap()).collect();
         let table = table.iter().map(|(name, addresses)| (*name, parse(addresses))).collect();
-        Arc::new(Self { table, asked: Mutex::default() })
+        Arc::new(Self { table, ..Self::default() })
+    }
+
+    /// Calls this before the next answer.
+    pub(crate) fn when_asked(&self, then: impl FnOnce() + Send + 'static) {
+        *self.then.lock().unwrap() = Some(Box::new(then));
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {
@@ -36,6 +42,10 @@ impl Names {
 impl Resolver for Names {
     async fn resolve(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         self.asked.lock().unwrap().push(name.to_owned());
+        let then = self.then.lock().unwrap().take();
+        if let Some(then) = then {
+            then();
+        }
         self.table.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
@@ -56,6 +66,12 @@ impl Bench {
         Self { guard, names, records }
     }
 
+    /// The same with other settings, before the guard is used.
+    pub(crate) fn with(self, change: impl FnOnce(Guard<Arc<Names>>) -> Guard<Arc<Names>>) -> Self {
+        let guard = Arc::into_inner(self.guard).unwrap();
+        Self { guard: Arc::new(change(guard)), ..self }
+    }
+
     /// A new connection to the guard.
     pub(crate) fn connect(&self) -> impl AsyncRead + AsyncWrite + Unpin + Send + use<> {
         let (client, server) = tokio::io::duplex(4096);
@@ -66,13 +82,24 @@ impl Bench {
     /// Sends a request and gives the whole reply; for requests without a tunnel.
     pub(crate) async fn ask(&self, request: &str) -> String {
         let mut client = self.connect();
-        client.write_all(request.as_bytes()).await.unwrap();
+        // The guard may have seen enough before the end.
+        let _ = client.write_all(request.as_bytes()).await;
         read_all(&mut client).await
     }
 
     /// The next record.
     pub(crate) async fn record(&mut self) -> Record {
         within(self.records.recv()).await.unwrap()
+    }
+
+    /// The next record, however long it takes in time that only passes for tests.
+    pub(crate) async fn later(&mut self) -> Record {
+        self.records.recv().await.unwrap()
+    }
+
+    /// The next record, if it is there already.
+    pub(crate) fn record_if_any(&mut self) -> Option<Record> {
+        self.records.try_recv().ok()
     }
 
     /// Whether there is no record that was not looked at.
@@ -101,11 +128,7 @@ pub(crate) async fn open(
     authority: &str,
 ) -> String {
     client.write_all(connect_to(authority).as_bytes()).await.unwrap();
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(within(client.read_u8()).await.unwrap());
-    }
-    let head = String::from_utf8(head).unwrap();
+    let head = read_until(client, "\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     head
 }
@@ -126,4 +149,57 @@ async fn echo(mut stream: TcpStream) {
     let (mut read, mut write) = stream.split();
     // The other side may be gone.
     let _ = tokio::io::copy(&mut read, &mut write).await;
+}
+
+/// A server for one connection, at a name that the guard knows.
+pub(crate) struct Origin {
+    pub(crate) bench: Bench,
+    /// `name:port`.
+    pub(crate) authority: String,
+    listener: TcpListener,
+}
+
+impl Origin {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let authority = format!("origin.internal:{}", address.port());
+        let policy = Policy::new([&authority], [("origin.internal", address.ip())]).unwrap();
+        Self { bench: Bench::new(policy, Names::new(&[])), authority, listener }
+    }
+
+    /// The next connection from the guard.
+    pub(crate) async fn accept(&self) -> TcpStream {
+        within(self.listener.accept()).await.unwrap().0
+    }
+
+    /// Sends `head`, with `{}` for the authority, and gives what the origin arrived,
+    /// which must end in `end`, and what the client got for `reply`.
+    pub(crate) async fn exchange(&self, head: &str, end: &str, reply: &str) -> (String, String) {
+        let mut client = self.bench.connect();
+        let request = head.replace("{}", &self.authority);
+        let asking = async {
+            client.write_all(request.as_bytes()).await.unwrap();
+            read_all(&mut client).await
+        };
+        let answering = async {
+            let mut stream = self.accept().await;
+            let arrived = read_until(&mut stream, end).await;
+            stream.write_all(reply.as_bytes()).await.unwrap();
+            // The guard ends the connection, unless the reply is ended by it.
+            stream.shutdown().await.unwrap();
+            arrived + &read_all(&mut stream).await
+        };
+        let (got, arrived) = within(async { tokio::join!(asking, answering) }).await;
+        (arrived, got)
+    }
+}
+
+/// Reads until what has come ends in `end`.
+pub(crate) async fn read_until(stream: &mut (impl AsyncRead + Unpin), end: &str) -> String {
+    let mut read = Vec::new();
+    while !read.ends_with(end.as_bytes()) {
+        read.push(within(stream.read_u8()).await.unwrap());
+    }
+    String::from_utf8(read).unwrap()
 }

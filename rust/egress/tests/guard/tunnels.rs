@@ -143,13 +143,15 @@ async fn shutdown_cuts_open_tunnels() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_request_head_is_given_up() {
     let (mut bench, _) = bench("127.0.0.1:1".parse().unwrap());
-    let start = tokio::time::Instant::now();
-    let mut client = bench.connect();
-    client.write_all(b"CONNECT echo.internal:1 HT").await.unwrap();
-    assert_eq!(read_all(&mut client).await, "");
-    assert_eq!(start.elapsed().as_secs(), 10);
-    let record = bench.record().await;
-    assert_eq!((record.decision, record.reason), (Decision::Failed, "head-timeout"));
+    for head in ["", "CONNECT echo.internal:1 HT", "GET http://a.example/ HTTP/1.1\r\nHost: a"] {
+        let start = tokio::time::Instant::now();
+        let mut client = bench.connect();
+        client.write_all(head.as_bytes()).await.unwrap();
+        assert_eq!(read_all(&mut client).await, "");
+        assert_eq!(start.elapsed().as_secs(), 10, "{head}");
+        let record = bench.record().await;
+        assert_eq!((record.decision, record.reason), (Decision::Failed, "head-timeout"));
+    }
 }
 
 #[tokio::test(start_paused = true)]

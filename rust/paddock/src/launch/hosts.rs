@@ -1,16 +1,15 @@
 //! The names that a launch may reach.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use egress::Policy;
+use egress::{Place, Policy};
 
 use crate::error::Error;
 
 /// Checks the names that a launch may reach.
 ///
 /// # Errors
-/// The first that is not a name, or not an address.
+/// The first that is not a name, or not an address or a network.
 pub(super) fn policy(
     hosts: &[String],
     exceptions: &BTreeMap<String, String>,
@@ -18,10 +17,12 @@ pub(super) fn policy(
     let exceptions = exceptions
         .iter()
         .map(|(name, address)| {
-            let address: IpAddr = address.parse().map_err(|_| Error::Hosts {
-                reason: format!("{address:?}, the exception for {name:?}, is no address"),
+            let place: Place = address.parse().map_err(|_| Error::Hosts {
+                reason: format!(
+                    "{address:?}, the exception for {name:?}, is no address and no network"
+                ),
             })?;
-            Ok((name.as_str(), address))
+            Ok((name.as_str(), place))
         })
         .collect::<Result<Vec<_>, Error>>()?;
     Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
