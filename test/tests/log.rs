@@ -165,6 +165,32 @@ fn hosts_are_summed_up() {
 }
 
 #[test]
+fn a_tunnel_that_is_open_at_the_end_is_counted_too() {
+    let host = Host::new();
+    let service = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = service.local_addr().unwrap().port();
+    host.configure(&format!(
+        "[egress]\nhosts = [\"ok.test:{port}\"]\nexceptions = {{ \"ok.test\" = \"127.0.0.1\" }}\n"
+    ));
+    std::fs::copy(probe(), host.workspace().join("probe")).unwrap();
+    let ask = format!("./probe proxy:ok.test:{port}");
+    let launch = host.start(host.standin_command(&[&ask]));
+    let (mut stream, _) = service.accept().unwrap();
+    let mut request = [0; REQUEST.len()];
+    stream.read_exact(&mut request).unwrap();
+    // It waits for the answer.
+    assert_eq!(launch.terminate().code(), Some(143));
+    let run = host.run(&["log", "--hosts", "--json"]);
+    let sums: Value = serde_json::from_str(&run.stdout).unwrap();
+    let sum = &sums["hosts"][0];
+    assert_eq!(
+        (&sum["connections"], &sum["open"], &sum["sent"]),
+        (&1.into(), &0.into(), &REQUEST.len().into())
+    );
+    assert_eq!(host.ledger().last().unwrap()["event"], "stop");
+}
+
+#[test]
 fn follow_goes_on_until_the_launch_has_ended() {
     let host = Host::new();
     let launch = waiting(&host);

@@ -15,6 +15,8 @@ const DOCTOR: &str = include_str!("../../../docs/reference/doctor.md");
 const DOCTOR_GUIDE: &str = include_str!("../../../docs/guide/doctor.md");
 const RECORDS: &str = include_str!("../../../docs/reference/records.md");
 const LOG: &str = include_str!("../../../docs/reference/log.md");
+/// What `paddock log` says of each event.
+const WORDS: &str = include_str!("commands/log/words.rs");
 const GATE: &str = include_str!("../../../docs/reference/gate.md");
 
 /// The first fenced block in that language.
@@ -130,7 +132,6 @@ fn every_event_of_the_ledger_is_documented() {
         include_str!("keeper/egress_guard.rs"),
         include_str!("state/ledger.rs"),
     ];
-    const WORDS: &str = include_str!("commands/log/words.rs");
     let mut found = 0;
     for source in sources {
         let squeezed: String = source.split_whitespace().collect::<Vec<_>>().join(" ");
