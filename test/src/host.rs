@@ -265,9 +265,15 @@ impl Host {
         for record in self.records() {
             let id = record["launch"].as_str().unwrap_or_default().to_owned();
             let mut names = list(&self.launches().join(id));
-            names.retain(|n| {
-                !["layers.log", "ledger.jsonl", "lock", "record.json"].contains(&n.as_str())
-            });
+            let kept = [
+                "layers.log",
+                "ledger.jsonl",
+                "ledger-more.jsonl",
+                "ledger-more.1.jsonl",
+                "lock",
+                "record.json",
+            ];
+            names.retain(|name| !kept.contains(&name.as_str()));
             assert!(names.is_empty(), "left in the launch's state: {names:?}");
         }
     }

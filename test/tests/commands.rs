@@ -528,7 +528,7 @@ fn ctrl_c_while_a_launch_starts_ends_it_before_the_agent() {
 #[test]
 fn help_has_examples_and_wrong_usage_says_what_is_right() {
     let host = Host::new();
-    for command in [&[][..], &["run"], &["verify"], &["stop"], &["info"]] {
+    for command in [&[][..], &["run"], &["verify"], &["stop"], &["log"], &["info"]] {
         let help = host.run(&[command, &["--help"]].concat());
         assert_eq!((help.code(), help.stderr.as_str()), (Some(0), ""));
         let (_, examples) = help.stdout.split_once("Examples:\n").expect(&help.stdout);

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Stop(Which),
     /// List launches
     List(Output),
+    /// Show what happened in a launch
+    Log(Log),
     /// Show a launch, or what Paddock would use here
     Info(Info),
     /// Find out what this host can do, and which tier it can reach
@@ -135,6 +137,27 @@ pub(crate) struct Pin {
     #[arg(long)]
     pub(crate) accept: bool,
     /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  paddock log                       the launch that runs, else the newest one\n  \
+    paddock log --follow bcdf         and what happens from now on, to its end\n  \
+    paddock log --hosts               where its bytes went, and what was refused\n  \
+    paddock log --json | jq -c 'select(.event == \"verdict\")'"
+)]
+pub(crate) struct Log {
+    /// The launch, or the start of its id [default: the only one that runs, else the newest]
+    pub(crate) launch: Option<String>,
+    /// Go on with what happens, until the launch has ended
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Sum up per host: connections, refusals and bytes
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) hosts: bool,
+    /// Print JSON: the lines as they are, or with --hosts one object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -42,14 +42,18 @@ pub(crate) enum Error {
     LaunchAmbiguous { prefix: String, matches: String },
     #[error("there is no launch {prefix:?}")]
     LaunchUnknown { prefix: String },
+    #[error("there has been no launch")]
+    LaunchesNever,
     #[error("no launch is running")]
     LaunchesNone,
     #[error("several launches are running: {ids}")]
-    LaunchesSeveral { ids: String },
+    LaunchesSeveral { ids: String, advice: &'static str },
     #[error("Landlock on this kernel is {found}; {needed} is needed")]
     Landlock { found: String, needed: String },
     #[error("the {layer} layer did not start: {reason}{log}")]
     LayerStart { layer: &'static str, reason: String, log: String },
+    #[error("the ledger {} cannot be read: {reason}", shown(path))]
+    Ledger { path: PathBuf, reason: String },
     #[error("{program} was not found (looked for {looked})")]
     MissingProgram { program: &'static str, looked: String, install: &'static str },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
@@ -135,11 +139,13 @@ impl Error {
             Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } | Self::LaunchesNone => {
                 "paddock list shows the launches".into()
             }
-            Self::LaunchesSeveral { .. } => "name one, or say --all".into(),
+            Self::LaunchesNever => "paddock run starts one".into(),
+            Self::LaunchesSeveral { advice, .. } => (*advice).into(),
             Self::Landlock { .. } => {
                 "use a kernel with Landlock enabled (lsm=landlock,... on its command line)".into()
             }
             Self::LayerStart { .. } => "paddock info --programs shows what was run".into(),
+            Self::Ledger { path, .. } => format!("see what it is: ls -l {}", quoted(&shown(path))),
             Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
                 (*install).into()
             }

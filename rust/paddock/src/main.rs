@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Verify(which) => commands::verify(&which),
         Command::Stop(which) => commands::stop(&which),
         Command::List(options) => commands::list(&options),
+        Command::Log(options) => commands::log(&options),
         Command::Info(options) => commands::info(&options),
         Command::Doctor(options) => commands::doctor(&options),
         Command::DoctorProbe(probe) => return doctor::run_probe(probe),

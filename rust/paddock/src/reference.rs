@@ -14,6 +14,9 @@ const EXIT_STATUS: &str = include_str!("../../../docs/reference/exit-status.md")
 const DOCTOR: &str = include_str!("../../../docs/reference/doctor.md");
 const DOCTOR_GUIDE: &str = include_str!("../../../docs/guide/doctor.md");
 const RECORDS: &str = include_str!("../../../docs/reference/records.md");
+const LOG: &str = include_str!("../../../docs/reference/log.md");
+/// What `paddock log` says of each event.
+const WORDS: &str = include_str!("commands/log/words.rs");
 const GATE: &str = include_str!("../../../docs/reference/gate.md");
 
 /// The first fenced block in that language.
@@ -137,10 +140,23 @@ fn every_event_of_the_ledger_is_documented() {
                 if let Some(event) = rest.trim_start().strip_prefix('"') {
                     let event = event.split('"').next().unwrap_or_default();
                     assert!(RECORDS.contains(&format!("`{event}`")), "{event}");
+                    assert!(WORDS.contains(&format!("\"{event}\"")), "{event} has words");
                     found += 1;
                 }
             }
         }
     }
     assert!(found >= 12, "the search for events finds them: {found}");
+}
+
+#[test]
+fn the_sums_of_hosts_are_documented() {
+    let example: serde_json::Value = serde_json::from_str(block(LOG, "json")).unwrap();
+    assert_eq!(example["schema"], 1);
+    let source = include_str!("commands/log/hosts.rs");
+    for object in [&example, &example["hosts"][0]] {
+        for key in object.as_object().unwrap().keys() {
+            assert!(source.contains(&format!("\"{key}\": ")), "{key}");
+        }
+    }
 }

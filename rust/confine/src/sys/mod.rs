@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 mod attempt;
+mod clock;
 pub mod host;
 mod spawn;
 mod survey;
@@ -11,6 +12,7 @@ pub use attempt::{
     attempt_fast_open, attempt_io_uring_setup, attempt_keyring, attempt_memory_read,
     attempt_shared_memory, attempt_trace,
 };
+pub use clock::{LocalTime, local_time};
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 pub use survey::{
     attempt_32_bit_socket, attempt_change_root, attempt_console_paste, attempt_mount,

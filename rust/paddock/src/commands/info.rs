@@ -8,7 +8,7 @@ use crate::cli::Info;
 use crate::error::Error;
 use crate::launch::{Config, Directories, Found, Search, find_named_agent, find_self, find_warden};
 use crate::output::{print, shown};
-use crate::state::find_launch;
+use crate::state::{LEDGER, find_launch};
 
 /// Shows a launch, or what would be used here.
 pub(crate) fn info(options: &Info) -> Result<u8, Error> {
@@ -26,7 +26,7 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
     let launch = find_launch(options.launch.as_deref(), &directories)?;
     let mut value = serde_json::to_value(&launch.record).unwrap_or_default();
     value["state"] = state_name(&launch).into();
-    value["ledger"] = json!(launch.directory.join("ledger.jsonl"));
+    value["ledger"] = json!(launch.directory.join(LEDGER));
     if options.json {
         print(format_args!("{value}"))?;
     } else {
@@ -44,7 +44,7 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
                 record.reason.as_deref().unwrap_or_default()
             ))?;
         }
-        print(format_args!("ledger     {}", shown(&launch.directory.join("ledger.jsonl"))))?;
+        print(format_args!("ledger     {}", shown(&launch.directory.join(LEDGER))))?;
     }
     Ok(0)
 }

@@ -3,6 +3,7 @@
 mod doctor;
 mod info;
 mod list;
+mod log;
 mod pin;
 mod run;
 mod stop;
@@ -11,6 +12,7 @@ mod verify;
 pub(crate) use doctor::doctor;
 pub(crate) use info::info;
 pub(crate) use list::list;
+pub(crate) use log::log;
 pub(crate) use pin::pin;
 pub(crate) use run::run;
 pub(crate) use stop::stop;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, TcpListener};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -62,21 +63,35 @@ pub(super) struct RunningGuard {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The guard's end, with the last of what it records: the tunnels that were cut.
+pub(super) struct End(Receiver<()>);
+
+impl End {
+    /// Waits for it, but not for long: without it a few records are missing.
+    pub(super) fn wait(self) {
+        const LIMIT: Duration = Duration::from_secs(1);
+        let _ = self.0.recv_timeout(LIMIT);
+    }
+}
+
 /// Serves `listener` on a thread of its own.
 pub(super) fn start(
     listener: TcpListener,
     policy: Policy,
     names: Names,
     ledger: Arc<Ledger>,
-) -> io::Result<RunningGuard> {
+) -> io::Result<(RunningGuard, End)> {
     listener.set_nonblocking(true)?;
     let (stop, stopped) = oneshot::channel();
+    let (runs, end): (Sender<()>, _) = channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let surveyed = match &names {
         Names::OfTheHost => None,
         Names::Surveyed(egress) => Some(egress.clone()),
     };
-    let thread = std::thread::Builder::new().name("guard".into()).spawn(move || {
+    std::thread::Builder::new().name("guard".into()).spawn(move || {
+        // Gone with the thread.
+        let _runs = runs;
         let recorder: Recorder = Arc::new(move |record: Record| {
             if let Ok(details) = serde_json::to_value(&record) {
                 ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
@@ -101,7 +116,7 @@ pub(super) fn start(
         // A look-up that hangs must not keep the keeper.
         runtime.shutdown_timeout(Duration::ZERO);
     })?;
-    Ok(RunningGuard { stop: Some(stop), thread: Some(thread) })
+    Ok((RunningGuard { stop: Some(stop) }, End(end)))
 }
 
 impl Drop for RunningGuard {

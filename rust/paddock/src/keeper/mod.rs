@@ -66,6 +66,7 @@ struct Keeper<'a> {
     terminal: terminal::Terminal,
     log: log::LayerLog,
     watch: Option<watch::Watch>,
+    guards_end: Option<egress_guard::End>,
     shared_watch: control::SharedWatch,
     /// How long the launch has been suspended so far.
     suspended: Duration,
@@ -279,8 +280,9 @@ impl Keeper<'_> {
             return Err(lost);
         }
         let what = watch::describe_failure(report);
-        self.ledger
-            .add("violation", json!({ "what": what, "report": control::report_json(report) }));
+        // Where a violation does not end the launch, there can be any number.
+        let details = json!({ "what": what, "report": control::report_json(report) });
+        self.ledger.add_from_outside("violation", details);
         match self.plan.on_violation {
             OnViolation::Stop => Err(Error::Unconfined { what }),
             OnViolation::Warn => {
@@ -338,6 +340,9 @@ impl Keeper<'_> {
             self.record.namespaces = None;
         }
         let stored = self.record.store(&self.lock);
+        if let Some(end) = self.guards_end.take() {
+            end.wait();
+        }
         let details = json!({ "status": code, "reason": reason, "survivors": survivors });
         self.ledger.add("stop", details);
         if survivors > 0 {
@@ -409,7 +414,10 @@ impl<'a> Keeper<'a> {
             keeper,
         );
         record.store(&lock)?;
-        let ledger = Ledger::open(&plan.paths.state.join("ledger.jsonl")).map_err(unusable)?;
+        let ledger = Ledger::below(&plan.paths.state);
+        if let Err(e) = ledger.open() {
+            notices.warn(&format!("the ledger cannot be written, and what happens is lost: {e}"));
+        }
         let roster = Roster::new(
             keeper,
             rustix::process::getuid().as_raw(),
@@ -430,6 +438,7 @@ impl<'a> Keeper<'a> {
             terminal: terminal::Terminal::remember(),
             log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
             watch: None,
+            guards_end: None,
             shared_watch: control::SharedWatch::default(),
             suspended: Duration::ZERO,
             survey: None,

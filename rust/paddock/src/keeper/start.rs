@@ -126,8 +126,11 @@ impl Keeper<'_> {
             Some(survey) => egress_guard::Names::Surveyed(survey.egress.clone()),
             None => egress_guard::Names::OfTheHost,
         };
-        egress_guard::start(listener, self.plan.policy.clone(), names, self.ledger.clone())
-            .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))
+        let (policy, ledger) = (self.plan.policy.clone(), self.ledger.clone());
+        let (guard, end) = egress_guard::start(listener, policy, names, ledger)
+            .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))?;
+        self.guards_end = Some(end);
+        Ok(guard)
     }
 
     /// Both inner nonos, side by side.

@@ -3,7 +3,7 @@
 mod ledger;
 mod record;
 
-pub(crate) use ledger::{Ledger, now_ms};
+pub(crate) use ledger::{Item, LEDGER, Ledger, LedgerEntry, LedgerReader, now_ms};
 pub(crate) use record::{
     KeeperLock, Part, PenNamespaces, Phase, Record, Stored, find_launch, stored_launches,
 };

@@ -240,6 +240,16 @@ pub(crate) struct Stored {
     pub(crate) is_kept: bool,
 }
 
+impl Stored {
+    /// Whether its keeper still holds the lock.
+    ///
+    /// # Errors
+    /// When the lock cannot be read.
+    pub(crate) fn is_still_kept(&self) -> std::io::Result<bool> {
+        KeeperLock::is_held(&self.directory)
+    }
+}
+
 /// Every stored launch, oldest first, and what could not be read.
 pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
     launches_that_start_with("", directories)
@@ -328,7 +338,7 @@ pub(crate) fn find_launch(
             let ids = ids.join(", ");
             Err(match prefix {
                 Some(prefix) => Error::LaunchAmbiguous { prefix: prefix.to_owned(), matches: ids },
-                None => Error::LaunchesSeveral { ids },
+                None => Error::LaunchesSeveral { ids, advice: "name one, or say --all" },
             })
         }
     }
