@@ -63,7 +63,7 @@ unsafe impl Sync for Swapped {}
 
 /// Tries each of `forbidden` by its way, in turn and again and again, while one
 /// thread swaps the path of the address with `allowed` and, when
-/// `with_family` says so, another the family with AF_INET's. Until `limit`, or
+/// `with_family` says so, another the family with `AF_INET`'s. Until `limit`, or
 /// until all were reached when that is `enough`. What inspects the address before
 /// the kernel does may have seen another one.
 ///
@@ -87,36 +87,9 @@ pub fn race_for_sockets(
     let deadline = Instant::now() + limit;
     std::thread::scope(|scope| {
         let (shared, wanted, over) = (&shared, &wanted, &over);
-        scope.spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                for (cell, wanted) in shared.iter().zip(wanted) {
-                    for address in [wanted, &harmless] {
-                        // SAFETY: the cell is live, and nobody holds a reference
-                        // into it.
-                        unsafe {
-                            (&raw mut (*cell.0.get()).sun_path).write_volatile(address.sun_path)
-                        };
-                    }
-                }
-            }
-        });
+        scope.spawn(move || swap_paths(shared, wanted, &harmless, over));
         if with_family {
-            scope.spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    for (cell, family) in shared
-                        .iter()
-                        .flat_map(|cell| [(cell, libc::AF_INET), (cell, libc::AF_UNIX)])
-                    {
-                        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                        // 1 and 2
-                        // SAFETY: as above.
-                        unsafe {
-                            (&raw mut (*cell.0.get()).sun_family)
-                                .write_volatile(family as libc::sa_family_t);
-                        }
-                    }
-                }
-            });
+            scope.spawn(move || swap_families(shared, over));
         }
         let mut result = Ok(());
         while result.is_ok()
@@ -132,6 +105,36 @@ pub fn race_for_sockets(
         result
     })?;
     Ok(tallies)
+}
+
+fn swap_paths(
+    shared: &[Swapped],
+    wanted: &[libc::sockaddr_un],
+    harmless: &libc::sockaddr_un,
+    over: &AtomicBool,
+) {
+    while !over.load(Ordering::Relaxed) {
+        for (cell, wanted) in shared.iter().zip(wanted) {
+            for address in [wanted, harmless] {
+                // SAFETY: the cell is live, and nobody holds a reference into it.
+                unsafe { (&raw mut (*cell.0.get()).sun_path).write_volatile(address.sun_path) };
+            }
+        }
+    }
+}
+
+fn swap_families(shared: &[Swapped], over: &AtomicBool) {
+    #[allow(clippy::cast_possible_truncation)] // 1 and 2
+    const FAMILIES: [libc::sa_family_t; 2] =
+        [libc::AF_INET as libc::sa_family_t, libc::AF_UNIX as libc::sa_family_t];
+    while !over.load(Ordering::Relaxed) {
+        for cell in shared {
+            for family in FAMILIES {
+                // SAFETY: the cell is live, and nobody holds a reference into it.
+                unsafe { (&raw mut (*cell.0.get()).sun_family).write_volatile(family) };
+            }
+        }
+    }
 }
 
 fn try_once(

@@ -14,6 +14,7 @@ mod plan;
 mod ports;
 mod programs;
 mod tier;
+mod unix;
 mod versions;
 mod workspace;
 
@@ -30,5 +31,6 @@ pub(crate) use programs::{
     Found, NONO_KNOWN, Programs, find_bwrap, find_nono, find_self, find_tool, find_warden,
 };
 pub(crate) use tier::Tier;
+pub(crate) use unix::{AgainstRaces, UnixMode};
 pub(crate) use versions::Stamp;
 pub(crate) use workspace::Workspace;

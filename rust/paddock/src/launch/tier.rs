@@ -34,16 +34,6 @@ impl Tier {
             Self::Ported => "ported",
         }
     }
-
-    /// What stops a race on AF_UNIX mediation in this tier.
-    pub(crate) fn unix_race(self) -> &'static str {
-        match self {
-            Self::Sealed => "veil: no socket of the host is there to connect to",
-            Self::Isolated | Self::Ported => {
-                "mediation only: two threads can race it and reach sockets of this user"
-            }
-        }
-    }
 }
 
 impl fmt::Display for Tier {

@@ -101,7 +101,7 @@ pub(crate) fn rows(ground: &Ground, plan: &Plan, home: &Path) -> Vec<Row> {
     let (paths, tier) = (&plan.paths, plan.tier);
     let mut rows = Rows { rows: Vec::new(), group: "" };
     link_folder(&mut rows, plan);
-    unix_sockets(&mut rows, ground, paths, tier);
+    unix_sockets(&mut rows, ground, paths, plan);
     network(&mut rows, ground, plan, tier);
     files(&mut rows, ground, tier, home);
     processes(&mut rows, ground, tier);
@@ -132,11 +132,12 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     rows.add("connect to a foreign socket in it", foreigns, ConnectStream(foreign(paths)));
 }
 
-fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
+fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, plan: &Plan) {
     use AttemptKind::{
         ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor, RaceToConnect,
         SendDatagram, SendMessage, SendMessages, SocketPair,
     };
+    let tier = plan.tier;
     rows.group = "AF_UNIX";
     let service = in_pen(paths);
     // One that is read, so that its queue does not fill.
@@ -158,8 +159,12 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
     }
     if let Some(forbidden) = ground.services.first() {
         let race = RaceToConnect(forbidden.clone(), paths.link_socket(), 300);
-        // Without a veil mediation alone stands there, and can lose.
-        let expected = if tier.has_veil() { HOST } else { SHOWN };
+        // Where mediation alone stands there, it can lose.
+        let expected = match plan.against_races {
+            races if races.veil => HOST,
+            races if races.hold_without_veil() => INNER,
+            _ => SHOWN,
+        };
         rows.add("two threads race the address, 0.3 s", expected, race);
     }
 }
