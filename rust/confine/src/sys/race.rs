@@ -1,5 +1,5 @@
-//! Races on who inspects the address of a call before the kernel does: two
-//! threads change it while a third one makes the call.
+//! Races on who inspects the address of a call before the kernel does: one thread
+//! changes it while another makes the call.
 
 use std::cell::UnsafeCell;
 use std::io;
@@ -54,18 +54,18 @@ pub struct Tally {
     pub elsewhere: u64,
 }
 
-/// An address that other threads change while one uses it.
+/// An address that one thread changes while another uses it.
 struct Swapped(UnsafeCell<libc::sockaddr_un>);
 
 // SAFETY: the fields are written and read by volatile accesses to raw pointers
 // alone, and a torn address is what the race is about.
 unsafe impl Sync for Swapped {}
 
-/// Tries each of `forbidden` by its way, in turn and again and again, while one
-/// thread swaps the path of the address with `allowed` and, when
-/// `with_family` says so, another the family with `AF_INET`'s. Until `limit`, or
-/// until all were reached when that is `enough`. What inspects the address before
-/// the kernel does may have seen another one.
+/// Tries each of `forbidden` by its way, in turn and again and again, while another
+/// thread swaps the path of the address with `allowed`, and when `with_family` says
+/// so its family with `AF_INET`. Until `limit`, or until all were reached when that
+/// is `enough`. What inspects the address before the kernel does may have seen
+/// another one.
 ///
 /// # Errors
 /// When a path is too long, or there are no descriptors left.
@@ -87,10 +87,13 @@ pub fn race_for_sockets(
     let deadline = Instant::now() + limit;
     std::thread::scope(|scope| {
         let (shared, wanted, over) = (&shared, &wanted, &over);
-        scope.spawn(move || swap_paths(shared, wanted, &harmless, over));
-        if with_family {
-            scope.spawn(move || swap_families(shared, over));
-        }
+        scope.spawn(move || {
+            while !over.load(Ordering::Relaxed) {
+                for (cell, wanted) in shared.iter().zip(wanted) {
+                    swap(cell, wanted, &harmless, with_family);
+                }
+            }
+        });
         let mut result = Ok(());
         while result.is_ok()
             && Instant::now() < deadline
@@ -107,32 +110,24 @@ pub fn race_for_sockets(
     Ok(tallies)
 }
 
-fn swap_paths(
-    shared: &[Swapped],
-    wanted: &[libc::sockaddr_un],
+/// There and back: what was harmless is wanted, with another family and with its
+/// own, and harmless again. By one thread, which has a processor to itself while
+/// caller and inspector wait for each other on a second.
+fn swap(
+    cell: &Swapped,
+    wanted: &libc::sockaddr_un,
     harmless: &libc::sockaddr_un,
-    over: &AtomicBool,
+    with_family: bool,
 ) {
-    while !over.load(Ordering::Relaxed) {
-        for (cell, wanted) in shared.iter().zip(wanted) {
-            for address in [wanted, harmless] {
-                // SAFETY: the cell is live, and nobody holds a reference into it.
-                unsafe { (&raw mut (*cell.0.get()).sun_path).write_volatile(address.sun_path) };
-            }
-        }
-    }
-}
-
-fn swap_families(shared: &[Swapped], over: &AtomicBool) {
     #[allow(clippy::cast_possible_truncation)] // 1 and 2
-    const FAMILIES: [libc::sa_family_t; 2] =
+    const OTHER_AND_OWN: [libc::sa_family_t; 2] =
         [libc::AF_INET as libc::sa_family_t, libc::AF_UNIX as libc::sa_family_t];
-    while !over.load(Ordering::Relaxed) {
-        for cell in shared {
-            for family in FAMILIES {
-                // SAFETY: the cell is live, and nobody holds a reference into it.
-                unsafe { (&raw mut (*cell.0.get()).sun_family).write_volatile(family) };
-            }
+    for address in [wanted, harmless] {
+        // SAFETY: the cell is live, and nobody holds a reference into it.
+        unsafe { (&raw mut (*cell.0.get()).sun_path).write_volatile(address.sun_path) };
+        for family in OTHER_AND_OWN.into_iter().filter(|_| with_family) {
+            // SAFETY: as above.
+            unsafe { (&raw mut (*cell.0.get()).sun_family).write_volatile(family) };
         }
     }
 }
