@@ -92,7 +92,7 @@ fn gate(host: &Host, launch: &Launch<'_>) -> PathBuf {
     host.runtime().join("paddock").join(&launch.id).join("in/gate.sock")
 }
 
-/// 30 s with PADDOCK_TEST_ALL.
+/// 30 s with `PADDOCK_TEST_ALL`.
 fn seconds() -> u64 {
     if std::env::var_os("PADDOCK_TEST_ALL").is_some() { 30 } else { 3 }
 }
