@@ -223,3 +223,26 @@ fn the_plan_says_what_stops_a_race() {
         assert!(text.stdout.contains(&format!("\nAF_UNIX    {told}\n")), "{}", text.stdout);
     }
 }
+
+#[test]
+fn the_doctor_judges_the_race_where_something_holds() {
+    for (unix, is_judged) in [("mediated", false), ("strict", true)] {
+        let mut host = Host::new();
+        let home = host.home();
+        host.set("TMPDIR", &home).set("PADDOCK_TEST_LANDLOCK_ABI", "8");
+        host.configure(&format!("unix = \"{unix}\"\n"));
+        host.add_agent(AGENT, &standin_over_a_port(AGENT));
+        let run = host.run(&["doctor", AGENT, "--json", "--tier", "isolated"]);
+        let report: Value = serde_json::from_str(&run.stdout).expect(&run.stderr);
+        assert_eq!((run.code(), &report["ok"]), (Some(0), &true.into()), "{unix}: {report:#}");
+        let rows = report["matrix"]["rows"].as_array().unwrap();
+        let row = rows.iter().find(|row| {
+            row["group"] == "AF_UNIX"
+                && row["operation"].as_str().unwrap().starts_with("two threads race")
+        });
+        let row = row.expect("a row");
+        assert_eq!((&row["judged"], &row["control"]), (&is_judged.into(), &true.into()), "{row:#}");
+        let server = &row["places"]["server"]["observed"];
+        assert!(!is_judged || server != "works", "{row:#}");
+    }
+}
