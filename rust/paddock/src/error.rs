@@ -100,6 +100,10 @@ pub(crate) enum Error {
     Stopped { by: String, status: u8 },
     #[error("the agent was stopped: {what}")]
     Unconfined { what: String },
+    #[error(
+        "the client of agent {agent} meets its server at an AF_UNIX socket, and unix = \"strict\" lets it have none"
+    )]
+    UnixLink { agent: String },
     #[error("the workspace {} cannot be used: {reason}", shown(path))]
     Workspace { path: PathBuf, reason: String },
 }
@@ -177,6 +181,10 @@ impl Error {
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),
+            Self::UnixLink { agent } => format!(
+                "have them meet at a port (link.kind = \"tcp\" in its agent file), or in the \
+                 configuration: [agents.{agent}] unix = \"mediated\""
+            ),
             Self::Workspace { .. } => "paddock run --workspace DIR names another".into(),
             Self::BadProgram { .. } => {
                 "paddock info --programs shows which programs are used, and from where".into()

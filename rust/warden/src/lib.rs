@@ -15,13 +15,14 @@ mod protocol;
 mod serve;
 mod survey;
 mod tunnel;
+mod unix_sockets;
 
 pub use attempts::observe;
 pub use channel::{Channel, ChannelError};
 pub use link::{Link, await_server};
 pub use protocol::{
-    Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,
-    PROTOCOL_VERSION, Program, ToKeeper, ToWarden,
+    AddedLimit, Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,
+    PROTOCOL_VERSION, Program, Proving, ToKeeper, ToWarden, UnixLimit,
 };
 pub use serve::run;
 pub use survey::survey;

@@ -12,7 +12,7 @@ use confine::{Layer, Pid};
 use serde::{Deserialize, Serialize};
 
 /// Both sides are built together; the version tells when they were not.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
 
 /// What a warden says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -42,11 +42,8 @@ pub enum ToKeeper {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToWarden {
-    /// Try these, then harden yourself. `shares_ipc`: the launch has no IPC
-    /// namespace of its own.
-    ///
-    /// `survey`: try these, too; the doctor wants to know.
-    Prove { attempts: Vec<Attempt>, survey: Vec<AttemptKind>, shares_ipc: bool },
+    /// Try these, then limit and harden yourself.
+    Prove(Box<Proving>),
     /// Listen on this port of your loopback and hand the socket over.
     Listen { port: u16 },
     /// Start a child. Three descriptors travel along when `stdio` says so.
@@ -59,6 +56,36 @@ pub enum ToWarden {
     EndAll,
     /// End with this exit status.
     Exit { status: u8 },
+}
+
+/// How a warden is to prove its sandbox.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Proving {
+    /// What the layer itself refuses or lets through.
+    pub attempts: Vec<Attempt>,
+    /// The launch has no IPC namespace of its own.
+    pub shares_ipc: bool,
+    /// What to add to the layer, one after the other.
+    pub limits: Vec<AddedLimit>,
+    /// Try these after all that, too; the doctor wants to know.
+    pub survey: Vec<AttemptKind>,
+}
+
+/// What a warden adds to its sandbox, and what to try once that is in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AddedLimit {
+    pub limit: UnixLimit,
+    pub attempts: Vec<Attempt>,
+}
+
+/// What holds where a sandbox's mediation of AF_UNIX can be raced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnixLimit {
+    /// The kernel finds sockets by path beneath these alone.
+    ReachableBeneath(Vec<PathBuf>),
+    /// Nobody can make a socket that can reach another.
+    NoSockets,
 }
 
 /// Which child of a warden.
@@ -114,7 +141,7 @@ pub struct Program {
 }
 
 /// One operation for a self-test to try.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub name: String,
     pub kind: AttemptKind,
@@ -177,7 +204,11 @@ pub enum AttemptKind {
     /// Bind, listen and accept one caller who comes by itself, and have the
     /// kernel say who it is.
     AcceptCaller(PathBuf),
+    /// An AF_UNIX socket, by itself.
+    UnixSocket,
     SocketPair,
+    /// A pair of datagram sockets.
+    DatagramPair,
     /// A descriptor through a pair of sockets.
     PassDescriptor,
     /// One thread swaps the address while the other connects, for so many

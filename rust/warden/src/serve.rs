@@ -23,8 +23,8 @@ use signal_hook::consts::{
 };
 
 use crate::children::Children;
-use crate::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, ToWarden};
-use crate::{attempts, last_will, others};
+use crate::{Channel, ChannelError, PROTOCOL_VERSION, Proving, ToKeeper, ToWarden};
+use crate::{attempts, last_will, others, unix_sockets};
 
 /// Runs as the warden of `layer` until the keeper ends it.
 pub fn run(layer: Layer, gate: &Path) -> anyhow::Result<ExitCode> {
@@ -81,22 +81,9 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
             Err(error) => return Err(error.into()),
         };
         match message {
-            ToWarden::Prove { attempts, survey, shares_ipc } => {
-                if layer != Layer::Pen {
-                    others::leave_others_alone(shares_ipc)?;
-                }
-                // In this order: nono's mediation looks into the memory of who
-                // connects, and what it cannot look into it refuses, whatever
-                // the policy says; that would prove nothing.
-                let outcomes = attempts::try_all(&attempts);
-                let surveyed = survey.iter().map(attempts::observe).collect();
-                *reach = match attempts::nothing_got_through(&attempts, &outcomes) {
-                    false => Reach::Unknown,
-                    true if attempts::signals_are_scoped(&attempts, &outcomes) => Reach::Scoped,
-                    true => Reach::Limited,
-                };
-                harden()?;
-                channel.send(&ToKeeper::Proof { outcomes, surveyed }, &[])?;
+            ToWarden::Prove(proving) => {
+                let proof = prove(layer, *proving, reach)?;
+                channel.send(&proof, &[])?;
             }
             ToWarden::Listen { port } => listen(channel, port)?,
             // Outside a sandbox it would have something below it that it may not
@@ -123,6 +110,32 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
             ToWarden::Exit { status } => return Ok(status),
         }
     }
+}
+
+/// Tries what the layer must refuse, then adds to the layer what the keeper asks
+/// for, and tries that.
+fn prove(layer: Layer, proving: Proving, reach: &mut Reach) -> anyhow::Result<ToKeeper> {
+    let Proving { mut attempts, shares_ipc, limits, survey } = proving;
+    if layer != Layer::Pen {
+        others::leave_others_alone(shares_ipc)?;
+    }
+    // In this order: nono's mediation looks into the memory of who connects, and
+    // what it cannot look into it refuses, whatever the policy says; that would
+    // prove nothing. Nor would a refusal of it by what is added to it here.
+    let mut outcomes = attempts::try_all(&attempts);
+    for added in limits {
+        unix_sockets::limit(&added.limit)?;
+        outcomes.extend(attempts::try_all(&added.attempts));
+        attempts.extend(added.attempts);
+    }
+    let surveyed = survey.iter().map(attempts::observe).collect();
+    *reach = match attempts::nothing_got_through(&attempts, &outcomes) {
+        false => Reach::Unknown,
+        true if attempts::signals_are_scoped(&attempts, &outcomes) => Reach::Scoped,
+        true => Reach::Limited,
+    };
+    harden()?;
+    Ok(ToKeeper::Proof { outcomes, surveyed })
 }
 
 /// Others may no longer look into this process (`PR_SET_DUMPABLE`), what is

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use confine::sys::{Tally, Way, race_for_sockets};
 use rustix::fs::XattrFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -63,6 +64,7 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
             UnixStream::connect_addr(&UnixAddress::from_abstract_name(argument)?).map(drop)
         }
         "bind" => UnixListener::bind(path).and_then(|_| std::fs::remove_file(path)),
+        "race" => race(argument),
         "tcp" => TcpStream::connect_timeout(&address(argument)?, LIMIT).map(drop),
         "udp" => send_udp(address(argument)?),
         "proxy" => through_proxy(argument),
@@ -102,6 +104,24 @@ fn connect_seqpacket(path: &Path) -> io::Result<()> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     Ok(rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?)
+}
+
+/// `SECONDS MODE STREAM DATAGRAM ALLOWED`: races for both sockets, in the mode
+/// `once` until both are reached. Prints what each way came to.
+fn race(argument: &str) -> io::Result<()> {
+    let words: Vec<&str> = argument.split(' ').collect();
+    let [seconds, mode, stream, datagram, allowed] = words[..] else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let forbidden = [(Path::new(stream), Way::Connect), (Path::new(datagram), Way::Send)];
+    let limit = Duration::from_secs(seconds.parse().map_err(io::Error::other)?);
+    let tallies = race_for_sockets(&forbidden, Path::new(allowed), true, limit, mode == "once")?;
+    for (way, tally) in ["connect", "send"].iter().zip(&tallies) {
+        let Tally { attempts, without_socket, reached, elsewhere } = tally;
+        println!("{way} {attempts} {without_socket} {reached} {elsewhere}");
+    }
+    let has_reached = tallies.iter().any(|tally| tally.reached > 0);
+    has_reached.then_some(()).ok_or_else(|| io::Error::other("nothing was reached"))
 }
 
 fn address(text: &str) -> io::Result<SocketAddr> {

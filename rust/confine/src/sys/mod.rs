@@ -5,6 +5,7 @@
 mod attempt;
 mod clock;
 pub mod host;
+mod race;
 mod spawn;
 mod survey;
 
@@ -12,11 +13,14 @@ pub use attempt::{
     attempt_fast_open, attempt_io_uring_setup, attempt_keyring, attempt_memory_read,
     attempt_shared_memory, attempt_trace,
 };
-pub use clock::{LocalTime, local_time};
+pub use race::{
+    Tally, Way, attempt_datagram_pair, attempt_race_to_connect, attempt_unix_socket,
+    race_for_sockets,
+};
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 pub use survey::{
     attempt_32_bit_socket, attempt_change_root, attempt_console_paste, attempt_mount,
-    attempt_pivot_root, attempt_race_to_connect, attempt_sendmmsg, attempt_user_namespace,
+    attempt_pivot_root, attempt_push_input, attempt_sendmmsg, attempt_user_namespace,
     attempt_x32_socket,
 };
 
@@ -217,6 +221,31 @@ pub mod numbers {
         libc::SYS_mq_open,
         libc::SYS_mq_unlink,
     ];
+    /// `socket`, the x32 number included: a filter of 64-bit numbers lets through
+    /// what has that bit (`__X32_SYSCALL_BIT`, `seccomp(2)`).
+    pub const SOCKET: &[i64] = &with_x32(libc::SYS_socket);
+    /// `socketpair`, the same.
+    pub const SOCKETPAIR: &[i64] = &with_x32(libc::SYS_socketpair);
+    /// The family of local sockets.
+    pub const AF_UNIX: u64 = libc::AF_UNIX as u64;
+    /// Of the type of a socket what is neither `SOCK_CLOEXEC` nor `SOCK_NONBLOCK`
+    /// (`SOCK_TYPE_MASK`, `linux/net.h`).
+    pub const SOCKET_TYPE_MASK: u64 = 0xf;
+    /// Types of sockets that can reach any other without a connection; AF_UNIX
+    /// takes a raw one for a datagram one (`unix_create`, `net/unix/af_unix.c`).
+    pub const CONNECTIONLESS: [u64; 2] = [libc::SOCK_DGRAM as u64, libc::SOCK_RAW as u64];
+    /// "Permission denied".
+    pub const EACCES: u32 = libc::EACCES.cast_unsigned();
     /// "Operation not permitted".
     pub const EPERM: u32 = libc::EPERM.cast_unsigned();
+
+    #[cfg(target_arch = "x86_64")]
+    const fn with_x32(number: i64) -> [i64; 2] {
+        [number, 0x4000_0000 | number]
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    const fn with_x32(number: i64) -> [i64; 1] {
+        [number]
+    }
 }

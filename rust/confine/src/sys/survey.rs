@@ -1,36 +1,14 @@
 //! Operations of the doctor's survey that the standard library and rustix do not
 //! offer safely. Each returns what the kernel said, and leaves nothing behind.
 
-use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 use super::check;
-
-/// An address of `path`, and its length.
-#[allow(clippy::cast_possible_truncation)] // 1 and 110
-fn address_of(path: &Path) -> io::Result<(libc::sockaddr_un, libc::socklen_t)> {
-    // SAFETY: all zeroes is a valid `sockaddr_un`.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.len() >= address.sun_path.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        #[allow(clippy::cast_possible_wrap, clippy::unnecessary_cast)] // signed on some
-        {
-            *to = *from as libc::c_char;
-        }
-    }
-    Ok((address, size_of::<libc::sockaddr_un>() as libc::socklen_t))
-}
+use super::race::address_of;
 
 /// Runs `operation` in a child that has only this thread, and gives the error
 /// number that it returns. It may only make system calls that are safe after a
@@ -148,93 +126,6 @@ pub fn attempt_sendmmsg(socket: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
         libc::sendmmsg(socket.as_raw_fd(), &raw mut message, 1, libc::MSG_NOSIGNAL)
     }))
     .map(drop)
-}
-
-/// An address that one thread changes while another connects to it.
-struct Swapped(UnsafeCell<libc::sockaddr_un>);
-
-// SAFETY: the fields are written and read by volatile accesses to raw pointers
-// alone, and a torn address is what the race is about.
-unsafe impl Sync for Swapped {}
-
-/// Connects again and again while another thread swaps the path of the address
-/// between `allowed` and `forbidden`, for at most `limit`. What inspects the
-/// address before the kernel does may have seen the other one.
-///
-/// # Errors
-/// `EACCES` when only `allowed` was reached, `ETIMEDOUT` when neither was.
-pub fn attempt_race_to_connect(
-    forbidden: &Path,
-    allowed: &Path,
-    limit: Duration,
-) -> io::Result<()> {
-    let (wanted, length) = address_of(forbidden)?;
-    let (harmless, _) = address_of(allowed)?;
-    let shared = Swapped(UnsafeCell::new(harmless));
-    let over = AtomicBool::new(false);
-    let deadline = Instant::now() + limit;
-    std::thread::scope(|scope| {
-        let (shared, over) = (&shared, &over);
-        scope.spawn(move || {
-            while !over.load(Ordering::Relaxed) {
-                for address in [&wanted, &harmless] {
-                    // SAFETY: the cell is live, and nobody holds a reference
-                    // into it.
-                    unsafe { shared.0.get().write_volatile(*address) };
-                }
-            }
-        });
-        // Until the allowed one is reached the race has not begun.
-        let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
-        while Instant::now() < deadline {
-            match connect_once(shared, length) {
-                Ok(peer) if same_path(&peer, &wanted) => {
-                    result = Ok(());
-                    break;
-                }
-                Err(error) if error.raw_os_error() == Some(libc::EMFILE) => {
-                    result = Err(error);
-                    break;
-                }
-                Ok(_) => result = Err(io::Error::from_raw_os_error(libc::EACCES)),
-                Err(_) => {}
-            }
-        }
-        over.store(true, Ordering::Relaxed);
-        result
-    })
-}
-
-/// Whom one connection reached.
-fn connect_once(shared: &Swapped, length: libc::socklen_t) -> io::Result<libc::sockaddr_un> {
-    // SAFETY: three integers.
-    let socket = check(libc::c_long::from(unsafe {
-        libc::socket(
-            libc::AF_UNIX,
-            // A full backlog must not hold it up.
-            libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
-            0,
-        )
-    }))?;
-    #[allow(clippy::cast_possible_truncation)] // a descriptor is a c_int
-    // SAFETY: the descriptor is new and owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket as libc::c_int) };
-    // SAFETY: the address is live and `length` is its size; the kernel copies it.
-    check(libc::c_long::from(unsafe {
-        libc::connect(socket.as_raw_fd(), shared.0.get().cast(), length)
-    }))?;
-    // SAFETY: all zeroes is a valid `sockaddr_un`.
-    let mut peer: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    let mut length = length;
-    // SAFETY: both are live locals, and `length` is the size of `peer`.
-    check(libc::c_long::from(unsafe {
-        libc::getpeername(socket.as_raw_fd(), (&raw mut peer).cast(), &raw mut length)
-    }))?;
-    Ok(peer)
-}
-
-fn same_path(one: &libc::sockaddr_un, other: &libc::sockaddr_un) -> bool {
-    one.sun_path == other.sun_path
 }
 
 /// Makes an AF_UNIX socket by the system call interface of 32-bit programs

@@ -14,7 +14,7 @@ use super::stage::write_new;
 use crate::error::Error;
 use crate::launch::{Paths, Plan};
 use warden::observe;
-use warden::{Attempt, AttemptKind, Expected, Observation, Outcome};
+use warden::{AddedLimit, Attempt, AttemptKind, Expected, Observation, Outcome, UnixLimit};
 
 /// The canaries of one launch; they live as long as this does.
 pub(super) struct Canaries {
@@ -29,15 +29,21 @@ pub(super) struct Canaries {
     stream: PathBuf,
     datagram: PathBuf,
     seqpacket: PathBuf,
+    /// Granted to all, where the kernel's rule about sockets is to be shown.
+    mediated: Option<PathBuf>,
     abstract_name: Vec<u8>,
     port: SocketAddr,
     /// The host itself lets a process of this user make an `io_uring`.
     host_has_io_uring: bool,
     /// The host itself lets a connection be opened by sending.
     host_has_fast_open: bool,
+    /// The host itself takes the calls of 32-bit programs.
+    host_has_32_bit_calls: bool,
     has_veil: bool,
     isolates_network: bool,
+    is_strict: bool,
     _sockets: (UnixListener, UnixListener, UnixDatagram, OwnedFd, UnixListener, TcpListener),
+    _mediated: Option<UnixListener>,
 }
 
 impl Canaries {
@@ -71,6 +77,11 @@ impl Canaries {
             path: paths.inside.clone(),
             reason: format!("a canary socket cannot be made: {e}"),
         })?;
+        let mediated = plan.against_races.kernel_rule.then(|| paths.mediated_canary());
+        let listening = mediated.as_ref().map(UnixListener::bind).transpose().map_err(|e| {
+            let reason = format!("a canary socket cannot be made: {e}");
+            Error::DirectoryUnusable { path: paths.inside.clone(), reason }
+        })?;
         let port = sockets.5.local_addr().map_err(|e| Error::DirectoryUnusable {
             path: paths.inside.clone(),
             reason: e.to_string(),
@@ -84,23 +95,31 @@ impl Canaries {
             stream,
             datagram,
             seqpacket,
+            mediated,
             abstract_name,
             port,
             host_has_fast_open: observe(&AttemptKind::FastOpen(port.port())) == Observation::Worked,
             host_has_io_uring: observe(&AttemptKind::IoUring) == Observation::Worked,
+            host_has_32_bit_calls: observe(&AttemptKind::SocketBy32BitCall) == Observation::Worked,
             has_veil: plan.tier.has_veil(),
             isolates_network: plan.tier.isolates_network(),
+            is_strict: plan.against_races.strict,
             _sockets: sockets,
+            _mediated: listening,
         };
-        canaries.show_that_each_answers()?;
+        canaries.show_that_each_answers(plan)?;
         Ok(canaries)
     }
 
     /// The controls. A canary that does not answer from outside would make its
     /// silence inside prove nothing.
-    fn show_that_each_answers(&self) -> Result<(), Error> {
-        let everything =
-            self.for_layer(Layer::Pen, None).into_iter().chain(self.for_layer(Layer::Server, None));
+    fn show_that_each_answers(&self, plan: &Plan) -> Result<(), Error> {
+        let limited = self.limits_of(Layer::Server, plan).into_iter().flat_map(|l| l.attempts);
+        let everything = self
+            .for_layer(Layer::Pen, None)
+            .into_iter()
+            .chain(self.for_layer(Layer::Server, None))
+            .chain(limited);
         for attempt in everything {
             if let Observation::Failed(error) = observe(&attempt.kind) {
                 return Err(Error::SelfTest {
@@ -122,7 +141,7 @@ impl Canaries {
         use AttemptKind::{
             ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, FastOpen,
             IoUring, Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, SignalGroup,
-            Trace,
+            Trace, UnixSocket,
         };
         let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
         let mut attempts = Vec::new();
@@ -170,7 +189,51 @@ impl Canaries {
                 add("change a limit of a process outside", Limit(target), refused);
             }
         }
+        if layer != Layer::Pen {
+            // The controls of what the limits refuse.
+            if let Some(path) = &self.mediated {
+                let connect = ConnectStream(path.clone());
+                add("connect where mediation lets it", connect, Expected::Works);
+            }
+            if self.is_strict {
+                add("make an AF_UNIX socket while it may", UnixSocket, Expected::Works);
+            }
+        }
         attempts
+    }
+
+    /// What the warden of `layer` is to add against races on the mediation, and to
+    /// try once it has.
+    pub(super) fn limits_of(&self, layer: Layer, plan: &Plan) -> Vec<AddedLimit> {
+        use AttemptKind::{ConnectStream, DatagramPair, SocketBy32BitCall, SocketPair, UnixSocket};
+        if layer == Layer::Pen {
+            return Vec::new();
+        }
+        let attempt = |name: &str, kind, expected| Attempt { name: name.into(), kind, expected };
+        let mut limits = Vec::new();
+        if let Some(path) = &self.mediated {
+            let name = "connect where only the kernel's rule refuses it";
+            limits.push(AddedLimit {
+                limit: UnixLimit::ReachableBeneath(plan.reachable_sockets(layer)),
+                attempts: vec![attempt(name, ConnectStream(path.clone()), Expected::Refused)],
+            });
+        }
+        if self.is_strict {
+            let refused = |name, kind| attempt(name, kind, Expected::Refused);
+            let mut attempts = vec![
+                refused("make an AF_UNIX socket", UnixSocket),
+                refused("make a pair of AF_UNIX datagram sockets", DatagramPair),
+            ];
+            if self.host_has_32_bit_calls {
+                attempts.push(refused("make an AF_UNIX socket by 32-bit calls", SocketBy32BitCall));
+            }
+            if layer == Layer::Server {
+                let name = "make a pair of connected AF_UNIX sockets";
+                attempts.push(attempt(name, SocketPair, Expected::Works));
+            }
+            limits.push(AddedLimit { limit: UnixLimit::NoSockets, attempts });
+        }
+        limits
     }
 }
 

@@ -19,7 +19,7 @@ use super::{Keeper, egress_guard, spawn, verifier, watch};
 use crate::error::Error;
 use crate::launch::AgentHalf;
 use crate::state::{Part, PenNamespaces, Phase};
-use warden::{Attempt, ChildLabel, Program, ToKeeper, ToWarden};
+use warden::{Attempt, ChildLabel, Program, Proving, ToKeeper, ToWarden};
 
 /// Longer than a slow machine under load needs for one layer.
 const LAYER_LIMIT: Duration = Duration::from_secs(20);
@@ -396,10 +396,14 @@ impl Keeper<'_> {
     ) -> Result<Vec<Attempt>, Error> {
         self.check_namespaces(layer)?;
         let attempts = canaries.for_layer(layer, target);
+        let limits = canaries.limits_of(layer, self.plan);
         let shares_ipc = !self.plan.tier.isolates_network();
         let survey = self.survey.as_ref().map_or_else(Vec::new, |s| (s.attempts)(layer, target));
-        self.tell(layer, &ToWarden::Prove { attempts: attempts.clone(), survey, shares_ipc }, &[])?;
-        Ok(attempts)
+        let limited = limits.iter().flat_map(|added| &added.attempts);
+        let all = attempts.iter().chain(limited).cloned().collect();
+        let proving = Proving { attempts, shares_ipc, limits, survey };
+        self.tell(layer, &ToWarden::Prove(Box::new(proving)), &[])?;
+        Ok(all)
     }
 
     /// The outcome of a layer's self-test.

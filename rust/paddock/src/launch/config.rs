@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::Tier;
+use super::{Tier, UnixMode};
 use crate::error::Error;
 
 /// The configuration.
@@ -16,6 +16,8 @@ pub(crate) struct Config {
     pub(crate) agent: Option<String>,
     /// The tier when none is named; `sealed` otherwise.
     pub(crate) tier: Option<Tier>,
+    /// What agents may do with AF_UNIX.
+    pub(crate) unix: UnixMode,
     /// What the keeper does when a task is not confined.
     pub(crate) on_violation: OnViolation,
     /// What is done about what changed since it was recorded.
@@ -84,9 +86,16 @@ pub(crate) struct AgentSettings {
     pub(crate) program: Option<PathBuf>,
     /// More hosts.
     pub(crate) hosts: Vec<String>,
+    /// What it may do with AF_UNIX, if not what all may.
+    pub(crate) unix: Option<UnixMode>,
 }
 
 impl Config {
+    /// What `agent` may do with AF_UNIX.
+    pub(crate) fn unix_of(&self, agent: &str) -> UnixMode {
+        self.agents.get(agent).and_then(|settings| settings.unix).unwrap_or(self.unix)
+    }
+
     /// Reads `path`; a file that is not there is an empty one.
     ///
     /// # Errors
@@ -104,6 +113,21 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agents_own_word_about_unix_sockets_comes_first() {
+        use UnixMode::{Mediated, Strict};
+        let of = |text: &str| -> [UnixMode; 2] {
+            let config: Config = toml::from_str(text).unwrap();
+            ["codex", "other"].map(|agent| config.unix_of(agent))
+        };
+        assert_eq!(of(""), [Mediated, Mediated]);
+        assert_eq!(of("unix = \"strict\"\n[agents.codex]\n"), [Strict, Strict]);
+        assert_eq!(of("[agents.codex]\nunix = \"strict\"\n"), [Strict, Mediated]);
+        let both = "unix = \"strict\"\n[agents.codex]\nunix = \"mediated\"\n";
+        assert_eq!(of(both), [Mediated, Strict]);
+        assert!(toml::from_str::<Config>("unix = \"none\"").is_err());
+    }
 
     #[test]
     fn a_misspelt_key_is_refused_and_a_full_file_is_read() {

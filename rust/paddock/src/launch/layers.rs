@@ -163,7 +163,7 @@ impl Plan {
     /// nono for the server sandbox, to be started in the pen.
     pub(crate) fn server_argv(&self) -> Vec<OsString> {
         let mut argv = self.nono_argv("server");
-        argv.option("--allow-unix-socket", &self.paths.gate());
+        self.allow_sockets(&mut argv);
         match &self.link {
             Link::Unix(socket) => argv.option("--allow-unix-socket-bind", socket),
             Link::Tcp(port) => {
@@ -190,7 +190,7 @@ impl Plan {
     /// nono for the client sandbox, to be started in the pen.
     pub(crate) fn client_argv(&self) -> Vec<OsString> {
         let mut argv = self.nono_argv("client");
-        argv.option("--allow-unix-socket", &self.paths.gate());
+        self.allow_sockets(&mut argv);
         match &self.link {
             // nono 0.81 forgets a single socket that is not there yet. Only the server
             // can make one in this folder, and only that one.
@@ -198,6 +198,14 @@ impl Plan {
             Link::Tcp(port) => argv.words(&["--open-port", &port.to_string()]),
         }
         self.with_warden(argv, Layer::Client)
+    }
+
+    /// The gate; and what the self-test reaches until the kernel's rule is there.
+    fn allow_sockets(&self, argv: &mut Arguments) {
+        argv.option("--allow-unix-socket", &self.paths.gate());
+        if self.against_races.kernel_rule {
+            argv.option("--allow-unix-socket", &self.paths.mediated_canary());
+        }
     }
 
     fn nono_argv(&self, layer: &'static str) -> Arguments {

@@ -14,6 +14,7 @@ mod plan;
 mod ports;
 mod programs;
 mod tier;
+mod unix;
 mod versions;
 mod workspace;
 
@@ -28,5 +29,6 @@ pub(crate) use plan::{
 };
 pub(crate) use programs::{Found, NONO_KNOWN, Programs, Search, find_self, find_warden};
 pub(crate) use tier::Tier;
+pub(crate) use unix::{AgainstRaces, UnixMode};
 pub(crate) use versions::Stamp;
 pub(crate) use workspace::Workspace;

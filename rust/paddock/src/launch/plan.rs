@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use confine::Layer;
 use serde_json::json;
 
 use super::agent_program::{agent_program, unusable};
 use super::directories::check_socket_path;
 use super::environment;
 use super::ports::{self, HeldPorts, Ports};
-use super::programs::Search;
-use super::{Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace};
+use super::{
+    AgainstRaces, Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace,
+};
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
 use crate::output::shown;
@@ -73,6 +75,11 @@ impl Paths {
     pub(crate) fn canaries_in_pen(&self) -> PathBuf {
         self.inside.join("canary/pen")
     }
+    /// One of these, which mediation in the sandboxes lets through, and the
+    /// kernel's rule about sockets must not.
+    pub(crate) fn mediated_canary(&self) -> PathBuf {
+        self.canaries_in_pen().join("mediated.sock")
+    }
     /// Canaries that the veil lets through and the pen must not.
     pub(crate) fn canaries_in_veil(&self) -> PathBuf {
         self.inside.join("canary/veil")
@@ -104,6 +111,7 @@ pub(crate) struct Plan {
     pub(crate) programs: Programs,
     pub(crate) workspace: Workspace,
     pub(crate) tier: Tier,
+    pub(crate) against_races: AgainstRaces,
     pub(crate) on_violation: OnViolation,
     pub(crate) paths: Paths,
     pub(crate) ports: Ports,
@@ -137,6 +145,10 @@ impl Plan {
         let agent = agent::load(name, &directories.agents())?;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
         let tier = request.tier.or(config.tier).unwrap_or_default();
+        let against_races = AgainstRaces::find(tier, config.unix_of(name));
+        if against_races.strict && agent.file.link.kind == LinkKind::Unix {
+            return Err(Error::UnixLink { agent: name.to_owned() });
+        }
         check_landlock()?;
         check_proc(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())?;
         let search = Search { config, directories, workspace: Some(workspace.root.clone()) };
@@ -213,6 +225,7 @@ impl Plan {
             programs,
             workspace,
             tier,
+            against_races,
             paths,
             ports,
             held_ports,
@@ -224,14 +237,14 @@ impl Plan {
         })
     }
 
-    /// Has the launch reach the configuration's hosts alone, and not the agent's.
-    ///
-    /// # Errors
-    /// When one of them is no host.
-    pub(crate) fn narrow_hosts(&mut self, config: &Config) -> Result<(), Error> {
-        self.hosts.clone_from(&config.egress.hosts);
-        self.policy = super::hosts::policy(&self.hosts, &config.egress.exceptions)?;
-        Ok(())
+    /// Where the kernel's rule about sockets lets the half in `layer` reach: what
+    /// the server listens at itself is of its own domain.
+    pub(crate) fn reachable_sockets(&self, layer: Layer) -> Vec<PathBuf> {
+        let mut paths = vec![self.paths.gate()];
+        if layer == Layer::Client && matches!(self.link, Link::Unix(_)) {
+            paths.push(self.paths.link_folder());
+        }
+        paths
     }
 
     /// The environment of a layer's nono.
@@ -262,7 +275,7 @@ impl Plan {
             "agent": self.agent.file.name,
             "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| text(p)),
             "tier": self.tier.name(),
-            "unixRace": self.tier.unix_race(),
+            "unixRace": self.against_races.to_string(),
             "workspace": text(&self.workspace.root),
             "program": text(&self.program.path),
             "layers": {

@@ -34,19 +34,6 @@ impl Tier {
             Self::Ported => "ported",
         }
     }
-
-    /// What stops a race on AF_UNIX mediation in this tier.
-    pub(crate) fn unix_race(self) -> &'static str {
-        match self {
-            Self::Sealed => {
-                "veil: of the host's sockets only those in the workspace and other grants are \
-                 there; for these mediation only, which two threads can race"
-            }
-            Self::Isolated | Self::Ported => {
-                "mediation only: two threads can race it and reach sockets of this user"
-            }
-        }
-    }
 }
 
 impl fmt::Display for Tier {

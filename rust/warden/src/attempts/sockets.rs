@@ -33,6 +33,8 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
             UnixListener::bind(path).map(|_| drop(std::fs::remove_file(path)))
         }
         AttemptKind::AcceptCaller(path) => accept_caller(path),
+        AttemptKind::UnixSocket => confine::sys::attempt_unix_socket(),
+        AttemptKind::DatagramPair => confine::sys::attempt_datagram_pair(),
         AttemptKind::SocketPair => UnixStream::pair().map(drop),
         AttemptKind::PassDescriptor => pass_descriptor(),
         AttemptKind::RaceToConnect(forbidden, allowed, milliseconds) => {

@@ -103,7 +103,7 @@ pub(crate) fn rows(ground: &Ground, plan: &Plan, home: &Path) -> Vec<Row> {
     let (paths, tier) = (&plan.paths, plan.tier);
     let mut rows = Rows { rows: Vec::new(), group: "" };
     link_folder(&mut rows, plan);
-    unix_sockets(&mut rows, ground, paths, tier);
+    unix_sockets(&mut rows, ground, paths, plan);
     network(&mut rows, ground, plan, tier);
     files(&mut rows, ground, tier, home);
     processes(&mut rows, ground, tier);
@@ -134,11 +134,12 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     rows.add("connect to a foreign socket in it", foreigns, ConnectStream(foreign(paths)));
 }
 
-fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
+fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, plan: &Plan) {
     use AttemptKind::{
         BindSocket, ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor,
         RaceToConnect, SendDatagram, SendMessage, SendMessages, SocketPair,
     };
+    let tier = plan.tier;
     rows.group = "AF_UNIX";
     let service = in_pen(paths);
     // One that is read, so that its queue does not fill.
@@ -158,22 +159,15 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, tier: Tier) {
     for (name, path) in real_services() {
         rows.add(format!("the real {name}"), host_only(tier), ConnectStream(path));
     }
-    let workspace = &ground.workspace;
-    rows.add(
-        "one of the host in the workspace",
-        IN_PEN,
-        ConnectStream(ground.in_workspace.clone()),
-    );
-    rows.add("bind one in the workspace", IN_PEN, BindSocket(workspace.join("own")));
-    let own = format!("/tmp/{}-own", ground.name());
-    rows.add("bind one in /tmp", INNER, BindSocket(own.into()));
-    if let Some((_, forbidden)) = ground.services.first() {
-        let race = |forbidden: &Path| RaceToConnect(forbidden.into(), paths.link_socket(), 300);
-        // Without a veil mediation alone stands there, and can lose; as it can for a
-        // socket that the veil lets through.
-        let expected = if tier.has_veil() { HOST } else { SHOWN };
-        rows.add("two threads race the address, 0.3 s", expected, race(forbidden));
-        rows.add("the same to one in the workspace", SHOWN, race(&ground.in_workspace));
+    if let Some(forbidden) = ground.services.first() {
+        let race = RaceToConnect(forbidden.clone(), paths.link_socket(), 300);
+        // Where mediation alone stands there, it can lose.
+        let expected = match plan.against_races {
+            races if races.veil => HOST,
+            races if races.hold_without_veil() => INNER,
+            _ => SHOWN,
+        };
+        rows.add("two threads race the address, 0.3 s", expected, race);
     }
 }
 
