@@ -24,9 +24,10 @@ pub fn escape_short(bytes: &[u8], most: usize) -> Escaped<'_> {
     Escaped { bytes, most }
 }
 
-/// Characters that are letters to Unicode and still draw: direction overrides,
-/// joiners, line separators, tags.
-fn is_safe(c: char) -> bool {
+/// Whether a character shows as itself and does nothing else. No controls, and
+/// none of those that are letters to Unicode and still draw: direction
+/// overrides, joiners, line separators, tags.
+pub fn is_safe(c: char) -> bool {
     !c.is_control()
         && !matches!(c,
             '\u{00ad}' | '\u{061c}' | '\u{115f}'..='\u{1160}' | '\u{180b}'..='\u{180f}'
