@@ -1,0 +1,110 @@
+//! One request to the real herdr, and its reply, within a deadline.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::io::retry_on_intr;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+/// How long herdr has for one report. Its hooks wait half a second.
+const LIMIT: Duration = Duration::from_secs(1);
+/// The longest reply. To a report it is a hundred bytes.
+const MOST_REPLY_BYTES: usize = 16 << 10;
+
+/// Why herdr's reply could not be had. Nothing in it names a path: it is told
+/// to the agent.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    #[error("herdr cannot be reached: {}", .0.kind())]
+    Connect(io::Error),
+    #[error("herdr did not answer in time")]
+    Deadline,
+    #[error("herdr closed the connection without an answer")]
+    Closed,
+    #[error("herdr's answer is over {MOST_REPLY_BYTES} bytes")]
+    TooLong,
+    #[error("the connection to herdr failed: {}", .0.kind())]
+    Io(io::Error),
+}
+
+impl From<io::Error> for ClientError {
+    /// A socket's time-out is `EAGAIN` (socket(7), `SO_RCVTIMEO`).
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Deadline,
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Closed,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Sends reports to herdr, each over a connection of its own, as herdr serves
+/// them.
+#[derive(Clone, Debug)]
+pub(crate) struct HerdrClient {
+    socket: PathBuf,
+    limit: Duration,
+}
+
+impl HerdrClient {
+    /// For the herdr that listens at `socket`. Nothing is opened yet.
+    pub(crate) fn new(socket: &Path) -> Self {
+        Self { socket: socket.to_owned(), limit: LIMIT }
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_limit(socket: &Path, limit: Duration) -> Self {
+        Self { socket: socket.to_owned(), limit }
+    }
+
+    /// Sends `line`, and gives the line that answers it.
+    pub(super) fn send(&self, line: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let deadline = Instant::now() + self.limit;
+        let mut stream = self.connect()?;
+        stream.set_write_timeout(Some(left(deadline)?))?;
+        stream.write_all(line)?;
+        let mut reply = Vec::new();
+        let mut buffer = [0; 1024];
+        loop {
+            stream.set_read_timeout(Some(left(deadline)?))?;
+            let read = match stream.read(&mut buffer) {
+                Ok(0) => return Err(ClientError::Closed),
+                Ok(read) => &buffer[..read],
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e.into()),
+            };
+            if let Some(end) = read.iter().position(|b| *b == b'\n') {
+                reply.extend_from_slice(&read[..end]);
+                return Ok(reply);
+            }
+            reply.extend_from_slice(read);
+            if reply.len() > MOST_REPLY_BYTES {
+                return Err(ClientError::TooLong);
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<UnixStream, ClientError> {
+        let failed = |e: rustix::io::Errno| match ClientError::from(io::Error::from(e)) {
+            ClientError::Io(error) => ClientError::Connect(error),
+            other => other,
+        };
+        let address = SocketAddrUnix::new(&self.socket).map_err(failed)?;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+                .map_err(failed)?;
+        let stream = UnixStream::from(socket);
+        // It bounds connect(2) as well, which waits while the listener's queue
+        // is full (socket(7), `SO_SNDTIMEO`).
+        stream.set_write_timeout(Some(self.limit))?;
+        retry_on_intr(|| connect(&stream, &address)).map_err(failed)?;
+        Ok(stream)
+    }
+}
+
+fn left(deadline: Instant) -> Result<Duration, ClientError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ClientError::Deadline) } else { Ok(left) }
+}
