@@ -24,9 +24,8 @@ pub fn escape_short(bytes: &[u8], most: usize) -> Escaped<'_> {
     Escaped { bytes, most }
 }
 
-/// Whether a character shows as itself and does nothing else. No controls, and
-/// none of those that are letters to Unicode and still draw: direction
-/// overrides, joiners, line separators, tags.
+/// Whether a character shows as itself and does nothing else. Some that do more
+/// are letters to Unicode: direction overrides, joiners, line separators, tags.
 pub fn is_safe(c: char) -> bool {
     !c.is_control()
         && !matches!(c,

@@ -1,15 +1,19 @@
 //! Reading `/proc`: bytes in, typed facts out, nothing judged.
 
 mod descriptors;
+mod maps;
 mod namespaces;
 mod reader;
+mod sockets;
 mod stat;
 mod status;
 mod tasks;
 
 pub use descriptors::{Descriptor, DescriptorKind, descriptor, descriptor_limit, descriptors};
+pub use maps::foreign_code;
 pub use namespaces::{Namespace, Namespaces, maps_users_otherwise};
 pub use reader::TaskFiles;
+pub use sockets::unix_socket_paths;
 pub use stat::{has_ended, start_time};
 pub use status::{ParseError, State, Status};
 pub use tasks::{command_line, executable, tasks_of, user_tasks, user_tasks_beside};

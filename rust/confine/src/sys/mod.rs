@@ -13,6 +13,7 @@ pub use attempt::{
     attempt_fast_open, attempt_io_uring_setup, attempt_keyring, attempt_memory_read,
     attempt_shared_memory, attempt_trace,
 };
+pub use clock::{LocalTime, local_time};
 pub use race::{
     Tally, Way, attempt_datagram_pair, attempt_race_to_connect, attempt_unix_socket,
     race_for_sockets,
@@ -20,8 +21,7 @@ pub use race::{
 pub use spawn::{Room, SpawnSetup, ignore_signal, prepare_spawn, unblock_signals};
 pub use survey::{
     attempt_32_bit_socket, attempt_change_root, attempt_console_paste, attempt_mount,
-    attempt_pivot_root, attempt_push_input, attempt_sendmmsg, attempt_user_namespace,
-    attempt_x32_socket,
+    attempt_pivot_root, attempt_sendmmsg, attempt_user_namespace, attempt_x32_socket,
 };
 
 use std::io;

@@ -1,0 +1,91 @@
+//! What a process executes parts of (`proc_pid_maps(5)`).
+
+use std::io::{self, BufRead, BufReader};
+
+use super::FileId;
+use crate::Pid;
+
+/// Directories that hold programs and libraries and that no sandbox may write.
+const SYSTEM: [&[u8]; 10] = [
+    b"/usr/",
+    b"/bin/",
+    b"/sbin/",
+    b"/lib/",
+    b"/lib32/",
+    b"/lib64/",
+    b"/libx32/",
+    b"/nix/",
+    b"/gnu/",
+    b"/etc/",
+];
+
+/// The first file that process `pid` has mapped to be executed and that is neither
+/// `program` nor of the system: a library that was loaded into it from elsewhere. Its
+/// path as the kernel has it, which may be followed by ` (deleted)`.
+///
+/// # Errors
+/// `EACCES` where the reader may not look.
+pub fn foreign_code(pid: Pid, program: Option<FileId>) -> io::Result<Option<Vec<u8>>> {
+    let maps = std::fs::File::open(super::proc_path(pid, "maps"))?;
+    for line in BufReader::new(maps).split(b'\n') {
+        if let Some((file, path)) = executable_file(&line?)
+            && Some(file) != program
+            && !SYSTEM.iter().any(|system| path.starts_with(system))
+        {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// The file of a mapping that can be executed; `None` of memory without a file.
+fn executable_file(line: &[u8]) -> Option<(FileId, Vec<u8>)> {
+    let mut rest = line;
+    let mut fields = [&[][..]; 5];
+    for field in &mut fields {
+        let start = rest.iter().position(|b| *b != b' ')?;
+        let end = rest[start..].iter().position(|b| *b == b' ').map_or(rest.len(), |at| start + at);
+        *field = &rest[start..end];
+        rest = &rest[end..];
+    }
+    let text = |field: &[u8]| str::from_utf8(field).ok().map(str::to_owned);
+    let inode: u64 = text(fields[4])?.parse().ok()?;
+    if inode == 0 || fields[1].get(2) != Some(&b'x') {
+        return None;
+    }
+    let device = text(fields[3])?;
+    let (major, minor) = device.split_once(':')?;
+    let number = |digits: &str| u32::from_str_radix(digits, 16).ok();
+    let device = rustix::fs::makedev(number(major)?, number(minor)?);
+    let path = rest.iter().position(|b| *b != b' ').map_or(&[][..], |at| &rest[at..]);
+    Some((FileId { device, inode }, path.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_executed_and_has_a_file_counts() {
+        for (line, wanted) in [
+            ("7f00-7f01 r-xp 00000000 fe:01 1234    /tmp/a b.so", Some(&b"/tmp/a b.so"[..])),
+            ("7f00-7f01 r-xp 00000000 fe:01 1234    /x (deleted)", Some(b"/x (deleted)")),
+            ("7f00-7f01 r--p 00000000 fe:01 1234    /tmp/a.so", None),
+            ("7f00-7f01 rwxp 00000000 00:00 0 ", None),
+            ("7ffd-7ffe r-xp 00000000 00:00 0       [vdso]", None),
+            ("nonsense", None),
+            ("", None),
+        ] {
+            let found = executable_file(line.as_bytes()).map(|(_, path)| path);
+            assert_eq!(found.as_deref(), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn this_program_itself_is_not_foreign_and_without_its_name_it_is() {
+        let me = Pid::of_self();
+        let own = crate::proc::executable(me).unwrap();
+        assert_eq!(foreign_code(me, Some(own)).unwrap(), None);
+        assert!(foreign_code(me, None).unwrap().is_some(), "control: it is not of the system");
+    }
+}
