@@ -73,7 +73,7 @@ impl Channel {
             return Err(ChannelError::TooLong(body.len()));
         }
         let length = u32::try_from(body.len()).map_err(|_| ChannelError::TooLong(body.len()))?;
-        let mut frame = length.to_le_bytes().to_vec();
+        let mut frame = length.to_be_bytes().to_vec();
         frame.extend_from_slice(&body);
 
         let _one_frame_at_a_time =
@@ -110,7 +110,7 @@ impl Channel {
         let mut descriptors = Vec::new();
         let mut length = [0; 4];
         self.fill(&mut length, &mut descriptors)?;
-        let length = u32::from_le_bytes(length) as usize;
+        let length = u32::from_be_bytes(length) as usize;
         if length > MOST_BYTES {
             return Err(ChannelError::TooLong(length));
         }
@@ -183,14 +183,14 @@ mod tests {
     #[test]
     fn an_oversized_frame_is_refused_before_it_is_read() {
         let (mut a, b) = pair();
-        a.write_all(&u32::MAX.to_le_bytes()).unwrap();
+        a.write_all(&u32::MAX.to_be_bytes()).unwrap();
         assert!(matches!(b.receive::<String>(), Err(ChannelError::TooLong(_))));
     }
 
     #[test]
     fn half_a_frame_and_no_frame_are_a_closed_connection() {
         let (mut a, b) = pair();
-        a.write_all(&8u32.to_le_bytes()).unwrap();
+        a.write_all(&8u32.to_be_bytes()).unwrap();
         a.write_all(b"\"a").unwrap();
         drop(a);
         assert!(matches!(b.receive::<String>(), Err(ChannelError::Closed)));
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_is_not_json_is_malformed() {
         let (mut a, b) = pair();
-        a.write_all(&3u32.to_le_bytes()).unwrap();
+        a.write_all(&3u32.to_be_bytes()).unwrap();
         a.write_all(b"\xff\xff\xff").unwrap();
         assert!(matches!(b.receive::<String>(), Err(ChannelError::Malformed(_))));
     }

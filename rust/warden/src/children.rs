@@ -95,11 +95,6 @@ fn spawn(program: Program, descriptors: Vec<OwnedFd>) -> io::Result<Running> {
     let mut command = Command::new(file);
     command.args(arguments).env_clear().envs(program.environment);
     command.current_dir(program.directory);
-    for name in program.pass {
-        if let Some(value) = std::env::var_os(&name) {
-            command.env(name, value);
-        }
-    }
     if program.stdio {
         let [stdin, stdout, stderr] = <[OwnedFd; 3]>::try_from(descriptors)
             .map_err(|_| io::Error::other("the keeper sent no standard descriptors"))?;

@@ -5,7 +5,9 @@
 //! hashes the program of every layer before it starts it, and what is not in it
 //! no sandbox can reach.
 
+mod ask;
 mod attempts;
+mod call;
 mod channel;
 mod children;
 mod last_will;
@@ -17,7 +19,9 @@ mod survey;
 mod tunnel;
 mod unix_sockets;
 
+pub use ask::{GATE_VARIABLE, ask};
 pub use attempts::observe;
+pub use call::{Answer, Call};
 pub use channel::{Channel, ChannelError};
 pub use link::{Link, await_server};
 pub use protocol::{

@@ -1,5 +1,5 @@
 //! The messages between a warden and the keeper. One frame is a length (`u32`,
-//! little endian) and that many bytes of JSON; descriptors travel with the
+//! big endian, so that its first byte is 0) and that many bytes of JSON; descriptors travel with the
 //! frame that says so.
 #![allow(missing_docs)] // what a message says of itself, it says of its fields
 
@@ -11,6 +11,8 @@ use confine::witness::Testimony;
 use confine::{Layer, Pid};
 use serde::{Deserialize, Serialize};
 
+use crate::Call;
+
 /// Both sides are built together; the version tells when they were not.
 pub const PROTOCOL_VERSION: u32 = 3;
 
@@ -20,6 +22,8 @@ pub const PROTOCOL_VERSION: u32 = 3;
 pub enum ToKeeper {
     /// First of all: who it claims to be. The keeper checks against the kernel.
     Hello { version: u32, layer: Layer },
+    /// Not a warden: a program that asks for something, and gets an answer.
+    Call { version: u32, call: Call },
     /// It has tried what must fail, and made itself undumpable and a subreaper.
     Proof { outcomes: Vec<Outcome>, surveyed: Vec<Observation> },
     /// The listening socket that was asked for travels with this frame.
@@ -127,11 +131,8 @@ impl ChildStatus {
 pub struct Program {
     pub label: ChildLabel,
     pub argv: Vec<OsString>,
-    /// The whole environment; nothing is inherited but what `pass` names.
+    /// The whole environment; nothing is inherited.
     pub environment: Vec<(OsString, OsString)>,
-    /// Names to pass on from the warden's own environment: what nono set for
-    /// its proxy.
-    pub pass: Vec<String>,
     pub directory: PathBuf,
     /// The child's standard descriptors travel with the message; else it
     /// shares the warden's.
@@ -201,8 +202,8 @@ pub enum AttemptKind {
     SendMessages(PathBuf),
     ConnectAbstract(Vec<u8>),
     BindSocket(PathBuf),
-    /// Bind, listen and accept one caller who comes by itself, and have the
-    /// kernel say who it is.
+    /// Bind, listen and accept one caller, a thread of its own, and have the kernel
+    /// say who it is.
     AcceptCaller(PathBuf),
     /// An AF_UNIX socket, by itself.
     UnixSocket,
@@ -230,8 +231,13 @@ pub enum AttemptKind {
     SocketBy32BitCall,
     /// A socket by the x32 system calls.
     SocketByX32Call,
-    /// A tunnel through the proxy of the environment: `name:port`.
-    Tunnel(String),
+    /// A tunnel to `name:port` through the proxy at a port of loopback, with a user
+    /// and a secret where it wants one.
+    Tunnel {
+        port: u16,
+        user: Option<String>,
+        target: String,
+    },
 
     /// Signal 0: whether the kernel would let a signal through.
     Signal(Pid),

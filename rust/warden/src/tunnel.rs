@@ -1,4 +1,4 @@
-//! A tunnel through the proxy that nono names in the environment.
+//! A tunnel through the proxy that the environment names.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,48 +13,54 @@ const LONGEST_HEAD: u64 = 16 * 1024;
 /// the tunnel. Connecting, and each read and write, may take as long as the `limit`.
 ///
 /// # Errors
-/// As [`ask_for_tunnel`]; the status, with no number of the system's, where the proxy
-/// answers something else than 200.
+/// As [`ask_for_tunnel`]; `EDESTADDRREQ` where no proxy is named; the status, with no
+/// number of the system's, where the proxy answers something else than 200.
 pub fn open_tunnel(target: &str, limit: Duration) -> io::Result<BufReader<TcpStream>> {
-    match ask_for_tunnel(target, limit)? {
+    let (user, address) =
+        proxy().ok_or_else(|| io::Error::from_raw_os_error(Errno::DESTADDRREQ.raw_os_error()))?;
+    match ask_for_tunnel(address, user.as_deref(), target, limit)? {
         (200, tunnel) => Ok(tunnel),
         (status, _) => Err(io::Error::other(format!("the proxy answers {status}"))),
     }
 }
 
-/// The same, whatever the proxy answers: its status, and what follows the head.
+/// Asks the proxy at `address` for a tunnel: its status, and what follows the head.
 ///
 /// # Errors
-/// The system's error; `EDESTADDRREQ` where no proxy is named, `EPROTO` where what it
-/// answers is no HTTP.
+/// The system's error; `EPROTO` where what it answers is no HTTP.
 pub(crate) fn ask_for_tunnel(
+    address: SocketAddr,
+    user: Option<&str>,
     target: &str,
     limit: Duration,
 ) -> io::Result<(u16, BufReader<TcpStream>)> {
-    let number = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
-    let (user, address) = proxy().ok_or_else(|| number(Errno::DESTADDRREQ))?;
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
-    let user = base64(user.as_bytes());
-    let request = format!(
-        "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\nProxy-Authorization: Basic {user}\r\n\r\n"
-    );
+    let user = user.map_or_else(String::new, |user| {
+        format!("Proxy-Authorization: Basic {}\r\n", base64(user.as_bytes()))
+    });
+    let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{user}\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = BufReader::new(stream);
     let mut left = LONGEST_HEAD;
     let status = read_line(&mut answer, &mut left)?;
     let status = status.split(|b| *b == b' ').nth(1).and_then(|word| str::from_utf8(word).ok());
-    let status = status.and_then(|word| word.parse().ok()).ok_or_else(|| number(Errno::PROTO))?;
+    let status = status.and_then(|word| word.parse().ok());
+    let status = status.ok_or_else(|| io::Error::from_raw_os_error(Errno::PROTO.raw_os_error()))?;
     while !read_line(&mut answer, &mut left)?.is_empty() {}
     Ok((status, answer))
 }
 
-/// Its user part, and where it listens.
-fn proxy() -> Option<(String, SocketAddr)> {
+/// Its user part, where it has one, and where it listens.
+fn proxy() -> Option<(Option<String>, SocketAddr)> {
     let named = std::env::var("HTTPS_PROXY").ok()?;
-    let (user, address) = named.strip_prefix("http://")?.trim_end_matches('/').rsplit_once('@')?;
-    Some((user.to_owned(), address.parse().ok()?))
+    let named = named.strip_prefix("http://")?.trim_end_matches('/');
+    let (user, address) = match named.rsplit_once('@') {
+        Some((user, address)) => (Some(user.to_owned()), address),
+        None => (None, named),
+    };
+    Some((user, address.parse().ok()?))
 }
 
 fn read_line(answer: &mut BufReader<TcpStream>, left: &mut u64) -> io::Result<Vec<u8>> {

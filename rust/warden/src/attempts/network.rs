@@ -29,7 +29,7 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         AttemptKind::IoUring => confine::sys::attempt_io_uring_setup(),
         AttemptKind::SocketBy32BitCall => confine::sys::attempt_32_bit_socket(),
         AttemptKind::SocketByX32Call => confine::sys::attempt_x32_socket(),
-        AttemptKind::Tunnel(target) => tunnel(target),
+        AttemptKind::Tunnel { port, user, target } => tunnel(*port, user.as_deref(), target),
         _ => return None,
     })
 }
@@ -61,8 +61,9 @@ fn send_udp(to: SocketAddr) -> io::Result<()> {
 
 /// Whether the proxy makes a tunnel: 403 is a refusal, all else that is not 200 a
 /// failure.
-fn tunnel(target: &str) -> io::Result<()> {
-    let errno = match ask_for_tunnel(target, CONNECT_LIMIT)? {
+fn tunnel(port: u16, user: Option<&str>, target: &str) -> io::Result<()> {
+    let guard = SocketAddr::from(([127, 0, 0, 1], port));
+    let errno = match ask_for_tunnel(guard, user, target, CONNECT_LIMIT)? {
         (200, _) => return Ok(()),
         (403, _) => Errno::ACCESS,
         (407, _) => Errno::PERM,

@@ -15,7 +15,7 @@ use rustix::net::{
 
 use crate::AttemptKind;
 
-/// For the caller that comes by itself.
+/// For the caller.
 const CALLER_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
@@ -74,11 +74,17 @@ fn send_message(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// By a thread of this process, so the kernel must say that it is this one.
 fn accept_caller(path: &Path) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
+    let caller = std::thread::spawn({
+        let path = path.to_owned();
+        move || UnixStream::connect(path)
+    });
     let accepted = accept_within(&listener);
+    let result = caller.join();
     let _ = std::fs::remove_file(path);
-    accepted
+    accepted.and_then(|()| result.map_err(|_| io::Error::other("the caller"))?.map(drop))
 }
 
 fn accept_within(listener: &UnixListener) -> io::Result<()> {
@@ -88,7 +94,12 @@ fn accept_within(listener: &UnixListener) -> io::Result<()> {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let (stream, _) = listener.accept()?;
-    confine::sys::peer_pidfd(stream.as_fd()).map(drop)
+    let caller = confine::pidfd::PidFd::of_peer(stream.as_fd())?;
+    if caller.id().pid == confine::Pid::of_self() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
 }
 
 fn pass_descriptor() -> io::Result<()> {
