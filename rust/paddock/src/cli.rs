@@ -50,6 +50,16 @@ pub(crate) enum Command {
     Log(Log),
     /// Show a launch, or what Paddock would use here
     Info(Info),
+    /// Answer what an agent asks for: a host, now; a path, with its next launch
+    #[command(
+        after_help = "Examples:\n  paddock grant bcdf                          what does it ask for?\n  \
+            paddock grant bcdf host api.example.com     for as long as the launch lives\n  \
+            paddock grant bcdf host db.example.com:5432 --once\n  \
+            paddock grant bcdf host api.example.com --deny\n  \
+            paddock grant bcdf path ~/notes             for the next launch\n\n\
+            Exit status: 0 done, 125 not so."
+    )]
+    Grant(Grant),
     /// Find out what this host can do, and which tier it can reach
     Doctor(Doctor),
     /// Try something in a process of its own; started by doctor
@@ -160,6 +170,45 @@ pub(crate) struct Log {
     /// Print JSON: the lines as they are, or with --hosts one object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Grant {
+    /// The launch, or the start of its id
+    pub(crate) launch: String,
+    /// What is granted [default: show what is asked for]
+    #[arg(value_enum, requires = "what")]
+    pub(crate) kind: Option<GrantKind>,
+    /// The host, as name or name:port, or the path
+    pub(crate) what: Option<PathBuf>,
+    /// A host, for one connection
+    #[arg(long, conflicts_with_all = ["for_launch", "always", "deny", "revoke"])]
+    pub(crate) once: bool,
+    /// A host, for as long as the launch lives [default]
+    #[arg(long = "launch", id = "for_launch", conflicts_with_all = ["always", "deny", "revoke"])]
+    pub(crate) for_launch: bool,
+    /// For later launches of the agent, too
+    #[arg(long, conflicts_with_all = ["deny", "revoke"])]
+    pub(crate) always: bool,
+    /// Not at all
+    #[arg(long, conflicts_with = "revoke")]
+    pub(crate) deny: bool,
+    /// Take a host back, and cut its connections
+    #[arg(long)]
+    pub(crate) revoke: bool,
+    /// A path, to write there, too
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What can be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum GrantKind {
+    Host,
+    Path,
 }
 
 #[derive(Debug, Args)]

@@ -36,6 +36,8 @@ pub(crate) enum Error {
     DirectoryNotPrivate { path: PathBuf, reason: &'static str, remedy: &'static str },
     #[error("the directory {} cannot be used: {reason}", shown(path))]
     DirectoryUnusable { path: PathBuf, reason: String },
+    #[error("nothing was granted: {reason}")]
+    Grant { reason: String },
     #[error("the allowed hosts are not usable: {reason}")]
     Hosts { reason: String },
     #[error("several launches match {prefix:?}: {matches}")]
@@ -136,6 +138,9 @@ impl Error {
             }
             Self::DirectoryUnusable { .. } => {
                 "paddock info --paths shows every directory in use".into()
+            }
+            Self::Grant { .. } => {
+                "paddock grant --help shows how; paddock list, the launches".into()
             }
             Self::Hosts { .. } => {
                 "correct `hosts` and `exceptions` in the configuration or agent file".into()

@@ -7,7 +7,6 @@ mod commands;
 mod doctor;
 mod error;
 mod files;
-#[cfg_attr(not(test), expect(dead_code, reason = "wired in with the gate's requests"))]
 mod gate;
 mod keeper;
 mod launch;
@@ -35,6 +34,7 @@ fn main() -> ExitCode {
         Command::Log(options) => commands::log(&options),
         Command::Info(options) => commands::info(&options),
         Command::Doctor(options) => commands::doctor(&options),
+        Command::Grant(options) => commands::grant(&options),
         Command::DoctorProbe(probe) => return doctor::run_probe(probe),
         Command::Pin(options) => commands::pin(&options),
         Command::Standin(command) => return report(standin::run(command)),

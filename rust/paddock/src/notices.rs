@@ -47,6 +47,30 @@ impl Notices {
         self.tell("33", what, &json!({ "event": "warning", "what": what }));
     }
 
+    /// Something that the agent wants to be known; escaped already.
+    pub(crate) fn agent_says(self, text: &str) {
+        self.beside("36", &format!("the agent says: {text}"), "notify", text);
+    }
+
+    /// A question that waits for an answer.
+    pub(crate) fn question(self, text: &str) {
+        self.beside("36", text, "question", text);
+    }
+
+    /// While the agent's client has the terminal a line would be drawn over what it
+    /// shows: then the terminal is asked to notify (`OSC 9`), and the ledger has it.
+    fn beside(self, colour: &str, line: &str, event: &str, text: &str) {
+        let is_clients = !self.as_json
+            && std::io::stdin().is_terminal()
+            && std::io::stdout().is_terminal()
+            && std::io::stderr().is_terminal();
+        if is_clients {
+            let _ = write!(std::io::stderr().lock(), "\x1b]9;paddock: {line}\x07");
+        } else {
+            self.tell(colour, line, &json!({ "event": event, "text": text }));
+        }
+    }
+
     /// The agent ended by itself.
     pub(crate) fn ended(self, status: u8) {
         if self.as_json || status != 0 {

@@ -124,7 +124,9 @@ fn the_report_of_the_doctor_is_documented() {
 #[test]
 fn every_event_of_the_ledger_is_documented() {
     let sources = [
+        include_str!("keeper/calls.rs"),
         include_str!("keeper/mod.rs"),
+        include_str!("keeper/reach.rs"),
         include_str!("keeper/pins.rs"),
         include_str!("keeper/start.rs"),
         include_str!("keeper/watch.rs"),

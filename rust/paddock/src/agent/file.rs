@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::GateRule;
+
 /// One agent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -25,6 +27,12 @@ pub(crate) struct AgentFile {
     /// Hosts that the server may reach, as `name` or `name:port`.
     #[serde(default)]
     pub(crate) hosts: Vec<String>,
+    /// Who may ask the gate for what.
+    #[serde(default)]
+    pub(crate) gate: Vec<GateRule>,
+    /// The name that herdr knows it by, where it does.
+    #[serde(default)]
+    pub(crate) herdr: Option<String>,
 }
 
 /// How the agent's program is found.

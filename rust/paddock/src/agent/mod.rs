@@ -4,9 +4,11 @@
 mod catalogue;
 mod file;
 mod profile;
+mod rule;
 mod template;
 
 pub(crate) use catalogue::{Agent, known_agents, load};
 pub(crate) use file::{AgentFile, Half, LinkKind};
 pub(crate) use profile::check as check_profile;
+pub(crate) use rule::{CallersProgram, GateRule, RequestKind};
 pub(crate) use template::Values;

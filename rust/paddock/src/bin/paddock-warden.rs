@@ -12,17 +12,31 @@ const USAGE: &str = "started by paddock, which is what you want to type; it take
   LAYER --gate SOCKET            be the warden of the pen, the server or the client sandbox
   await --link LINK -- ARGV...   wait for the agent's server, then become its client
   canary                         do nothing, for others to fail to reach
-  try [--own-terminal]           make the attempts on standard input, for the doctor";
+  try [--own-terminal]           make the attempts on standard input, for the doctor
+  ask ...                        ask the gate, as `paddock ask` inside a sandbox";
 
 fn main() -> ExitCode {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    match run(&arguments) {
+    let mut arguments = std::env::args_os();
+    // Inside a sandbox this is what `paddock` leads to.
+    let called = arguments.next().unwrap_or_default();
+    let is_paddock = Path::new(&called).file_name() == Some(OsStr::new("paddock"));
+    let arguments: Vec<OsString> = arguments.collect();
+    let outcome = if is_paddock { run_inside(&arguments) } else { run(&arguments) };
+    match outcome {
         Ok(status) => status,
         Err(error) => {
             // Where standard error is full or closed, nobody is to be told.
             let _ = writeln!(std::io::stderr(), "paddock: {error:#}");
             ExitCode::from(warden::FAILED)
         }
+    }
+}
+
+/// What of `paddock` there is inside a sandbox.
+fn run_inside(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
+    match arguments.split_first() {
+        Some((first, rest)) if first == "ask" => warden::ask(rest),
+        _ => anyhow::bail!("inside a sandbox there is `paddock ask` alone; type it to see how"),
     }
 }
 
@@ -38,6 +52,7 @@ fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
             warden::survey(!options.is_empty())?;
             Ok(ExitCode::SUCCESS)
         }
+        Some(("ask", _)) => warden::ask(&arguments[1..]),
         Some(("canary", [])) => {
             // Where Yama is in force nobody could trace it but its parent, and what is
             // refused would be refused to everybody (`PR_SET_PTRACER`, `prctl(2)`).

@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod doctor;
+mod grant;
 mod info;
 mod list;
 mod log;
@@ -10,6 +11,7 @@ mod stop;
 mod verify;
 
 pub(crate) use doctor::doctor;
+pub(crate) use grant::grant;
 pub(crate) use info::info;
 pub(crate) use list::list;
 pub(crate) use log::log;

@@ -102,7 +102,7 @@ fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
 fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
     let socket = launch.record.launch_directory.join("control.sock");
     let may_wait =
-        !launch.is_kept || !is_suspended(launch) && ask_keeper(&socket, Request::Stop).is_ok();
+        !launch.is_kept || !is_suspended(launch) && ask_keeper(&socket, &Request::Stop).is_ok();
     if may_wait && let Some(lock) = wait_for_lock(&launch.directory)? {
         return Ok(lock);
     }

@@ -48,7 +48,7 @@ fn ask(launch: &Stored) -> (u8, Value) {
             "the keeper is stopped and watches nothing; fg or kill -CONT {keeper} continues it"
         ))
     } else {
-        ask_keeper(&socket, Request::Verify)
+        ask_keeper(&socket, &Request::Verify)
             .unwrap_or_else(|e| failed(format!("the keeper does not answer: {e}")))
     };
     let code = match (value["ok"].as_bool(), value["holds"].as_bool()) {

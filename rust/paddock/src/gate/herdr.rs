@@ -166,6 +166,28 @@ pub(crate) fn release(own: &OwnPane, client: &HerdrClient) -> String {
     ReplyTo::new(ID).line(client.send(&line)).1
 }
 
+/// Tells herdr the agent's state, as the agent says it by the gate's own protocol,
+/// and gives what herdr said to it.
+pub(crate) fn report(
+    own: &OwnPane,
+    client: &HerdrClient,
+    state: &str,
+    message: Option<&str>,
+) -> String {
+    let mut params = own.params();
+    // herdr has no word for an agent that is done.
+    params["state"] = if state == "done" { "idle" } else { state }.into();
+    if let Some(message) = message {
+        params["message"] = shown(message).into();
+    }
+    ReplyTo::new(ID).line(client.send(&request_line("pane.report_agent", &params))).1
+}
+
+/// herdr's own form of an error, for a caller that is not served at all.
+pub(crate) fn refusal(why: &str) -> Vec<u8> {
+    answer::error("", "refused_in_sandbox", why)
+}
+
 fn forward(method: &str, params: &Value, id: &str, record: Record) -> Decision {
     let line = request_line(method, params);
     Decision::Forward { line, on_reply: ReplyTo::new(id), record }

@@ -14,27 +14,40 @@ use confine::pidfd::PidFd;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::calls::Desk;
 use super::events::Event;
+use super::questions::{Scope, Wanted};
 use super::roster::Roster;
 use super::verifier::{Report, TaskReport};
 use super::{Keeper, stop, watch};
 use crate::error::Error;
 
+/// The longest request, in bytes: a path, and what is around it.
+const MOST_REQUEST: u64 = 16 * 1024;
+
 /// For one request or one answer.
 const LIMIT: Duration = Duration::from_secs(15);
 
 /// What can be asked of a running keeper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Request {
     /// A pass over everything, now.
     Verify,
     /// End the launch.
     Stop,
+    /// Let the agent have something, and tell whoever asked for it.
+    Grant { wanted: Wanted, scope: Scope },
+    /// Tell whoever asked for something that it is not to be had.
+    Deny { wanted: Wanted },
+    /// Take a host back, and cut its connections.
+    Revoke { host: String },
+    /// What waits for an answer.
+    Questions,
 }
 
 /// Asks the keeper at `socket`.
-pub(crate) fn ask_keeper(socket: &Path, request: Request) -> std::io::Result<Value> {
+pub(crate) fn ask_keeper(socket: &Path, request: &Request) -> std::io::Result<Value> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(LIMIT))?;
     stream.set_write_timeout(Some(LIMIT))?;
@@ -57,11 +70,12 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
     let (roster, events, watch) =
         (keeper.roster.clone(), keeper.events.sender.clone(), keeper.shared_watch.clone());
+    let desk = keeper.desk.clone();
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
             for stream in listener.incoming().flatten() {
-                let answer = serve(&stream, &roster, &events, &watch);
+                let answer = serve(&stream, &roster, &events, &watch, &desk);
                 let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
             }
         })
@@ -74,6 +88,7 @@ fn serve(
     roster: &Roster,
     events: &Sender<Event>,
     watch: &SharedWatch,
+    desk: &Desk,
 ) -> Value {
     let refuse = |why: &str| json!({ "ok": false, "error": why });
     // One caller at a time, so none may take long.
@@ -90,7 +105,7 @@ fn serve(
         Err(_) => return refuse("the kernel does not say who is calling"),
     }
     let mut line = String::new();
-    if BufReader::new(stream).take(4096).read_line(&mut line).is_err() {
+    if BufReader::new(stream).take(MOST_REQUEST).read_line(&mut line).is_err() {
         return refuse("no request came");
     }
     let request = serde_json::from_str::<Value>(&line)
@@ -111,6 +126,16 @@ fn serve(
             let sent = events.send(Event::StopRequested).is_ok();
             json!({ "ok": sent })
         }
+        Some(Request::Grant { wanted, scope }) => match desk.grant(&wanted, scope) {
+            Ok(asked) => json!({ "ok": true, "asked": asked }),
+            Err(why) => refuse(&why),
+        },
+        Some(Request::Deny { wanted }) => json!({ "ok": true, "asked": desk.deny(&wanted) }),
+        Some(Request::Revoke { host }) => match desk.revoke(&host) {
+            Ok(was_granted) => json!({ "ok": true, "wasGranted": was_granted }),
+            Err(why) => refuse(&why),
+        },
+        Some(Request::Questions) => json!({ "ok": true, "questions": desk.waiting() }),
         None => refuse("the request is not known"),
     }
 }

@@ -4,12 +4,13 @@ use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use egress::{Guard, Policy, Record, Recorder, Resolver, SystemResolver};
+use egress::{Guard, Record, Recorder, Resolver, SystemResolver};
 use tokio::sync::oneshot;
 
+use super::grants::GuardHandle;
+use crate::launch::{PROXY_USER, Proxy};
 use crate::state::Ledger;
 
 /// Who turns names into addresses.
@@ -56,11 +57,9 @@ impl Resolver for SurveyedEgress {
     }
 }
 
-/// The running guard; dropping it cuts every connection, and with that the last
-/// records are there.
+/// The running guard; dropping it cuts every connection.
 pub(super) struct RunningGuard {
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// The guard's end, with the last of what it records: the tunnels that were cut.
@@ -74,13 +73,15 @@ impl End {
     }
 }
 
-/// Serves `listener` on a thread of its own.
+/// Serves `listener` on a thread of its own, by the hosts of `handle`.
 pub(super) fn start(
     listener: TcpListener,
-    policy: Policy,
+    handle: &GuardHandle,
+    proxy: &Proxy,
     names: Names,
     ledger: Arc<Ledger>,
 ) -> io::Result<(RunningGuard, End)> {
+    let policy = handle.policy().map_err(io::Error::other)?;
     listener.set_nonblocking(true)?;
     let (stop, stopped) = oneshot::channel();
     let (runs, end): (Sender<()>, _) = channel();
@@ -89,6 +90,7 @@ pub(super) fn start(
         Names::OfTheHost => None,
         Names::Surveyed(egress) => Some(egress.clone()),
     };
+    let (handle, secret) = (handle.clone(), proxy.secret.clone());
     std::thread::Builder::new().name("guard".into()).spawn(move || {
         // Gone with the thread.
         let _runs = runs;
@@ -106,10 +108,11 @@ pub(super) fn start(
             match names {
                 Names::OfTheHost => {
                     let guard = Guard::new(policy, SystemResolver::new(), recorder);
-                    Arc::new(guard).run(listener, stopped).await;
+                    serve(guard, secret, &handle, listener, stopped).await;
                 }
                 Names::Surveyed(names) => {
-                    Arc::new(Guard::new(policy, names, recorder)).run(listener, stopped).await;
+                    let guard = Guard::new(policy, names, recorder);
+                    serve(guard, secret, &handle, listener, stopped).await;
                 }
             }
         });
@@ -119,13 +122,30 @@ pub(super) fn start(
     Ok((RunningGuard { stop: Some(stop) }, End(end)))
 }
 
+async fn serve<R: Resolver>(
+    guard: Guard<R>,
+    secret: Option<String>,
+    handle: &GuardHandle,
+    listener: tokio::net::TcpListener,
+    stopped: impl Future<Output = ()>,
+) {
+    let guard = guard.with_hint(|host, port| match port {
+        443 | 80 => format!("next: paddock ask host {host}"),
+        port => format!("next: paddock ask host {host}:{port}"),
+    });
+    let guard = match secret {
+        Some(secret) => guard.with_secret(PROXY_USER, &secret),
+        None => guard,
+    };
+    let guard = Arc::new(guard);
+    handle.attach(guard.clone());
+    guard.run(listener, stopped).await;
+}
+
 impl Drop for RunningGuard {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,9 @@ use std::time::Duration;
 use confine::pidfd::PidFd;
 use confine::proc::{TaskFiles, executable};
 use confine::{Layer, Pid, ProcessId};
+use rustix::net::RecvFlags;
 
+use super::calls::Desk;
 use super::events::Event;
 use super::roster::{Roster, Warden};
 use warden::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
@@ -35,7 +37,7 @@ pub(super) struct Knock {
 }
 
 /// Opens the gate at `path` and serves it for the life of the process.
-pub(super) fn open(path: &Path, events: Sender<Event>) -> std::io::Result<()> {
+pub(super) fn open(path: &Path, events: Sender<Event>, desk: Arc<Desk>) -> std::io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     let connections = Arc::new(AtomicUsize::new(0));
@@ -50,9 +52,9 @@ pub(super) fn open(path: &Path, events: Sender<Event>) -> std::io::Result<()> {
                 connections.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let (events, counter) = (events.clone(), connections.clone());
+            let (events, desk, counter) = (events.clone(), desk.clone(), connections.clone());
             let spawned = std::thread::Builder::new().name("gate-caller".into()).spawn(move || {
-                serve(Channel::new(stream), &events);
+                serve(stream, &events, &desk);
                 counter.fetch_sub(1, Ordering::Relaxed);
             });
             if spawned.is_err() {
@@ -63,7 +65,21 @@ pub(super) fn open(path: &Path, events: Sender<Event>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn serve(channel: Channel, events: &Sender<Event>) {
+fn serve(stream: UnixStream, events: &Sender<Event>, desk: &Desk) {
+    let limits = stream
+        .set_read_timeout(Some(HELLO_LIMIT))
+        .and_then(|()| stream.set_write_timeout(Some(HELLO_LIMIT)));
+    if limits.is_err() {
+        return;
+    }
+    // A frame of the gate's own begins with the first byte of its length, which is 0.
+    let mut first = [0];
+    match rustix::net::recv(&stream, &mut first, RecvFlags::PEEK) {
+        Ok((1.., _)) if first == *b"{" => return desk.serve_herdr(&stream),
+        Ok((1.., _)) => {}
+        _ => return,
+    }
+    let channel = Channel::new(stream);
     let process = match PidFd::of_peer(channel.as_fd()) {
         Ok(process) => process,
         Err(error) => {
@@ -76,12 +92,12 @@ fn serve(channel: Channel, events: &Sender<Event>) {
     let refuse = |why: String| {
         let _ = events.send(Event::Refused { caller: Some(caller), why });
     };
-    if channel.set_deadline(Some(HELLO_LIMIT)).is_err() {
-        return;
-    }
     let layer = match channel.receive::<ToKeeper>() {
         Ok((ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, _)) => layer,
-        Ok((ToKeeper::Hello { version, .. }, _)) => {
+        Ok((ToKeeper::Call { version: PROTOCOL_VERSION, call }, _)) => {
+            return desk.serve(&channel, &process, call);
+        }
+        Ok((ToKeeper::Hello { version, .. } | ToKeeper::Call { version, .. }, _)) => {
             return refuse(format!("it speaks version {version} of the gate's protocol"));
         }
         Ok(_) => return refuse("it did not say who it is".into()),

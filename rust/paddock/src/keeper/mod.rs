@@ -3,6 +3,8 @@
 //! [`run`] is the launch as one page, in the order in which things happen. The
 //! steps are in [`start`], the watch in [`watch`], the end in [`stop`].
 
+mod caller;
+mod calls;
 mod canaries;
 mod control;
 mod descriptors;
@@ -10,8 +12,11 @@ mod egress_guard;
 mod events;
 mod failure;
 mod gatehouse;
+mod grants;
 mod log;
 mod pins;
+mod questions;
+mod reach;
 mod roster;
 mod spawn;
 mod stage;
@@ -45,6 +50,7 @@ use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 pub(crate) use control::{Request, ask_keeper};
 pub(crate) use egress_guard::SurveyedEgress;
 pub(crate) use events::Events;
+pub(crate) use questions::{Scope, Wanted};
 pub(crate) use stage::remove_tree;
 pub(crate) use stop::{end_processes, members_left};
 pub(crate) use survey::{Surveyed, survey};
@@ -67,6 +73,8 @@ struct Keeper<'a> {
     log: log::LayerLog,
     watch: Option<watch::Watch>,
     guards_end: Option<egress_guard::End>,
+    /// Serves what programs in the sandboxes ask for.
+    desk: Arc<calls::Desk>,
     shared_watch: control::SharedWatch,
     /// How long the launch has been suspended so far.
     suspended: Duration,
@@ -131,13 +139,16 @@ impl Keeper<'_> {
 
     /// Every layer, each proved by its warden; nothing of the agent runs yet.
     fn build(&mut self) -> Result<egress_guard::RunningGuard, Error> {
-        gatehouse::open(&self.plan.paths.gate(), self.events.sender.clone()).map_err(|e| {
-            Error::DirectoryUnusable { path: self.plan.paths.gate(), reason: e.to_string() }
-        })?;
+        gatehouse::open(&self.plan.paths.gate(), self.events.sender.clone(), self.desk.clone())
+            .map_err(|e| Error::DirectoryUnusable {
+                path: self.plan.paths.gate(),
+                reason: e.to_string(),
+            })?;
         let veil = self.start_outermost();
         // While the layers start.
         self.ledger.add("start", self.plan.describe());
         self.note_pins();
+        self.note_sockets_in_reach();
         let veil = veil?;
         let canaries = canaries::Canaries::plant(self.plan)?;
         control::open(self)?;
@@ -236,8 +247,9 @@ impl Keeper<'_> {
                 Ok(())
             }
             (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
+                let agent = self.roster.agent(layer);
                 if layer == Layer::Client {
-                    self.client = self.agent_of(Layer::Client);
+                    self.client = agent.map(|agent| agent.pid);
                 }
                 self.ledger.add("agent-started", json!({ "half": layer }));
                 Ok(())
@@ -256,13 +268,6 @@ impl Keeper<'_> {
         self.client.is_none_or(|client| {
             confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")
         })
-    }
-
-    /// The first child of a layer's warden.
-    fn agent_of(&self, layer: Layer) -> Option<confine::Pid> {
-        let warden = self.roster.warden(layer)?.process.pid;
-        let files = confine::proc::TaskFiles::open(warden, warden).ok()?;
-        files.children(&mut Vec::new()).ok()?.first().copied()
     }
 
     /// The first cause, where a warden has ended: what it had below it is out of
@@ -325,6 +330,7 @@ impl Keeper<'_> {
         let survivors = stop::end_launch(&self.roster);
         self.log.settle();
         self.terminal.restore();
+        self.desk.release_pane();
         survivors
     }
 
@@ -426,11 +432,14 @@ impl<'a> Keeper<'a> {
             plan.programs.bwrap.as_ref().map(|found| found.file),
         );
         spawn::become_subreaper().map_err(unusable)?;
+        let (roster, ledger) = (Arc::new(roster), Arc::new(ledger));
+        let desk = calls::Desk::new(plan, pinned, roster.clone(), ledger.clone(), notices);
         Ok(Self {
             plan,
             pinned,
-            roster: Arc::new(roster),
-            ledger: Arc::new(ledger),
+            desk: Arc::new(desk),
+            roster,
+            ledger,
             notices,
             record,
             lock,

@@ -110,6 +110,8 @@ pub(super) struct Entries {
     pub(super) supervisors: HashMap<Layer, ProcessId>,
     pub(super) wardens: HashMap<Layer, Arc<Warden>>,
     pub(super) expectation: Option<Expectation>,
+    /// The first process of each half of the agent.
+    pub(super) agents: HashMap<Layer, ProcessId>,
     /// The one port on which the agent's server may listen.
     pub(super) server_port: Option<u16>,
 }
@@ -145,6 +147,20 @@ impl Roster {
     /// The entries as they are now.
     pub(super) fn entries(&self) -> Entries {
         self.edit().clone()
+    }
+
+    /// The first process of the agent's half in a layer: its warden's first child, once
+    /// there is one. What is orphaned there later comes after it.
+    pub(super) fn agent(&self, layer: Layer) -> Option<ProcessId> {
+        let known = self.edit().agents.get(&layer).copied();
+        known.or_else(|| {
+            let warden = self.warden(layer)?.process.pid;
+            let files = confine::proc::TaskFiles::open(warden, warden).ok()?;
+            let pid = files.children(&mut Vec::new()).ok()?.first().copied()?;
+            let agent = ProcessId { pid, start: confine::proc::start_time(pid).ok()? };
+            self.edit().agents.insert(layer, agent);
+            Some(agent)
+        })
     }
 
     pub(super) fn warden(&self, layer: Layer) -> Option<Arc<Warden>> {

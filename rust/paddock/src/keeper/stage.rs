@@ -49,13 +49,16 @@ impl Stage {
         make(&paths.state)?;
         make(&paths.launch)?;
         make(&paths.inside)?;
-        for directory in ["profiles", "nono", "canary"] {
+        for directory in ["profiles", "nono", "canary", "bin"] {
             make(&paths.inside.join(directory))?;
         }
         for layer in ["pen", "server", "client"] {
             make(&paths.nono(layer))?;
         }
         make(&paths.link_folder())?;
+        let own = paths.programs().join("paddock");
+        std::os::unix::fs::symlink(&plan.programs.warden.path, &own)
+            .map_err(|e| Error::DirectoryUnusable { path: own.clone(), reason: e.to_string() })?;
         make(&paths.canaries_in_pen())?;
         make(&paths.canaries_in_veil())?;
         for directory in &stage.temporary {

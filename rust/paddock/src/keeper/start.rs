@@ -126,8 +126,8 @@ impl Keeper<'_> {
             Some(survey) => egress_guard::Names::Surveyed(survey.egress.clone()),
             None => egress_guard::Names::OfTheHost,
         };
-        let (policy, ledger) = (self.plan.policy.clone(), self.ledger.clone());
-        let (guard, end) = egress_guard::start(listener, policy, names, ledger)
+        let (proxy, ledger) = (&self.plan.proxy, self.ledger.clone());
+        let (guard, end) = egress_guard::start(listener, &self.desk.guard, proxy, names, ledger)
             .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))?;
         self.guards_end = Some(end);
         Ok(guard)
@@ -143,7 +143,7 @@ impl Keeper<'_> {
                 label,
                 argv,
                 stdio: true,
-                ..self.program(self.plan.nono_environment(layer), Vec::new())
+                ..self.program(self.plan.nono_environment(layer))
             };
             let is_shown = label == ChildLabel::Client && self.survey.is_none();
             let stdio = if is_shown { own_stdio() } else { self.silent_stdio() };
@@ -160,7 +160,7 @@ impl Keeper<'_> {
         let canary = Program {
             label: ChildLabel::Canary,
             argv: vec![warden.into(), "canary".into()],
-            ..self.program(Vec::new(), Vec::new())
+            ..self.program(Vec::new())
         };
         self.tell(Layer::Pen, &ToWarden::Start(Box::new(canary)), &[])
     }
@@ -298,20 +298,15 @@ impl Keeper<'_> {
         Program {
             argv: half.argv.clone(),
             expected: Some((checked, file.device, file.inode)),
-            ..self.program(environment, half.pass.clone())
+            ..self.program(environment)
         }
     }
 
-    fn program(
-        &self,
-        environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-        pass: Vec<String>,
-    ) -> Program {
+    fn program(&self, environment: Vec<(std::ffi::OsString, std::ffi::OsString)>) -> Program {
         Program {
             label: ChildLabel::Agent,
             argv: Vec::new(),
             environment,
-            pass,
             directory: self.plan.workspace.root.clone(),
             stdio: false,
             expected: None,

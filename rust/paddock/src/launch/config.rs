@@ -86,6 +86,10 @@ pub(crate) struct AgentSettings {
     pub(crate) program: Option<PathBuf>,
     /// More hosts.
     pub(crate) hosts: Vec<String>,
+    /// Paths that its server may read, beside what it may anyway.
+    pub(crate) read: Vec<PathBuf>,
+    /// Paths that it may write.
+    pub(crate) write: Vec<PathBuf>,
     /// What it may do with AF_UNIX, if not what all may.
     pub(crate) unix: Option<UnixMode>,
 }

@@ -22,9 +22,38 @@ const FROM_CALLER: [&str; 14] = [
     "USER",
 ];
 
-/// What nono sets in a sandbox for its proxy, to be passed on to the agent.
-pub(super) const FROM_PROXY: [&str; 5] =
-    ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "NODE_USE_ENV_PROXY"];
+/// Variables that name a proxy; programs look for one or the other.
+const NAMES_OF_PROXY: [&str; 6] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "YARN_HTTP_PROXY",
+    "YARN_HTTPS_PROXY",
+    "http_proxy",
+    "https_proxy",
+];
+
+/// Who the guard's secret belongs to.
+pub(crate) const PROXY_USER: &str = "paddock";
+
+/// The guard, as the server's programs find it.
+#[derive(Clone, Debug)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    /// What it wants to hear, where others could reach its port.
+    pub(crate) secret: Option<String>,
+}
+
+impl Proxy {
+    /// The name and the secret, as HTTP has them (RFC 7617).
+    pub(crate) fn user(&self) -> Option<String> {
+        self.secret.as_ref().map(|secret| format!("{PROXY_USER}:{secret}"))
+    }
+
+    fn url(&self) -> String {
+        let user = self.user().map(|user| user + "@").unwrap_or_default();
+        format!("http://{user}127.0.0.1:{}", self.port)
+    }
+}
 
 const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
@@ -56,10 +85,16 @@ pub(super) fn is_forbidden(name: &str) -> bool {
 
 type Variables = Vec<(OsString, OsString)>;
 
-/// For an agent's half.
-pub(super) fn for_agent(home: &Path, temporary: &Path, program: &Path) -> Variables {
+/// For an agent's half. In `paddock` lies what of Paddock there is inside.
+pub(super) fn for_agent(
+    home: &Path,
+    temporary: &Path,
+    program: &Path,
+    paddock: &Path,
+) -> Variables {
     let mut variables: Variables = from_caller(&FROM_CALLER);
-    let mut path = OsString::new();
+    let mut path = OsString::from(paddock);
+    path.push(":");
     if let Some(directory) = program.parent().filter(|d| !is_on_search_path(d)) {
         path.push(directory);
         path.push(":");
@@ -73,6 +108,33 @@ pub(super) fn for_agent(home: &Path, temporary: &Path, program: &Path) -> Variab
     for name in ["NO_PROXY", "no_proxy"] {
         variables.push((name.into(), "127.0.0.1,localhost,::1".into()));
     }
+    variables
+}
+
+/// So that programs find the gate; and those that speak to herdr find it there, where
+/// the keeper itself is in a pane of herdr's.
+pub(super) fn for_gate(gate: &Path) -> Variables {
+    let mut variables: Variables = vec![(warden::GATE_VARIABLE.into(), gate.into())];
+    if let Some(pane) = std::env::var_os("HERDR_PANE_ID").filter(|pane| !pane.is_empty()) {
+        variables.push(("HERDR_ENV".into(), "1".into()));
+        variables.push(("HERDR_PANE_ID".into(), pane));
+        variables.push(("HERDR_SOCKET_PATH".into(), gate.into()));
+    }
+    variables
+}
+
+/// So that programs find the guard.
+pub(super) fn for_proxy(proxy: &Proxy) -> Variables {
+    let url = proxy.url();
+    let mut variables: Variables =
+        NAMES_OF_PROXY.iter().map(|name| (name.into(), url.clone().into())).collect();
+    variables.push(("NODE_USE_ENV_PROXY".into(), "1".into()));
+    let port = proxy.port;
+    let java = format!(
+        "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort={port} -Dhttps.proxyHost=127.0.0.1 \
+         -Dhttps.proxyPort={port}"
+    );
+    variables.push(("JAVA_TOOL_OPTIONS".into(), java.into()));
     variables
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use egress::{Place, Policy};
+use egress::{Host, Place, Policy};
 
 use crate::error::Error;
 
@@ -10,7 +10,7 @@ use crate::error::Error;
 ///
 /// # Errors
 /// The first that is not a name, or not an address or a network.
-pub(super) fn policy(
+pub(crate) fn policy(
     hosts: &[String],
     exceptions: &BTreeMap<String, String>,
 ) -> Result<Policy, Error> {
@@ -26,4 +26,42 @@ pub(super) fn policy(
         })
         .collect::<Result<Vec<_>, Error>>()?;
     Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
+}
+
+/// `name` or `name:port` in its one form; no wildcard.
+///
+/// # Errors
+/// Why it is neither.
+pub(crate) fn canonical_host(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    let (host, port) = port.map_or((text, None), |(host, port)| (host, Some(port)));
+    let host = Host::parse(host).map_err(|e| e.to_string())?;
+    let Some(port) = port else { return Ok(host.to_string()) };
+    let host = host.to_string();
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    match port.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(format!("{host}:{port}")),
+        _ => Err(format!("{port:?} is no port")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_has_one_form() {
+        for (text, wanted) in [
+            ("A.Test.", Some("a.test")),
+            ("a.test:443", Some("a.test:443")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("a.test:0", None),
+            ("a.test:x", None),
+            ("*.test", None),
+            ("a b", None),
+            ("", None),
+        ] {
+            assert_eq!(canonical_host(text).ok().as_deref(), wanted, "{text}");
+        }
+    }
 }

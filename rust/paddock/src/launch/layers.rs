@@ -39,6 +39,17 @@ impl Plan {
         grants
     }
 
+    /// The directories of the host that the server may write.
+    pub(crate) fn writable(&self) -> Vec<PathBuf> {
+        let is_hosts = |path: &Path| {
+            !self.tier.has_veil()
+                || !["/tmp", "/dev/shm", "/dev/pts"].iter().any(|made| path == Path::new(made))
+        };
+        let own = self.grants().into_iter().filter(|grant| grant.layer == "server");
+        let writable = own.filter(|grant| grant.access == Access::ReadWrite);
+        writable.map(|grant| grant.path).filter(|path| is_hosts(path)).collect()
+    }
+
     fn grant_server(&self, grants: &mut Vec<Grant>) {
         let mut add = |access, path: PathBuf, is_file| {
             grants.push(Grant { layer: "server", access, path, is_file });
@@ -65,6 +76,9 @@ impl Plan {
         }
         for (path, is_file) in self.program_grants() {
             add(Access::Read, path, is_file);
+        }
+        for granted in &self.granted {
+            add(granted.access, granted.path.clone(), granted.is_file);
         }
     }
 
@@ -132,7 +146,11 @@ impl Plan {
             let made_by_veil =
                 ["/tmp", "/dev/shm", "/dev/pts"].iter().any(|p| Path::new(p) == grant.path);
             let is_system = SYSTEM.iter().any(|system| grant.path.starts_with(system));
-            if !made_by_veil && !is_system {
+            if grant.path == self.paths.link_folder() {
+                // Of the launch alone: on the host nobody finds the socket in it.
+                argv.words(&["--perms", "0700"]);
+                argv.option("--tmpfs", &grant.path);
+            } else if !made_by_veil && !is_system {
                 let option = match grant.access {
                     Access::Read => "--ro-bind",
                     Access::ReadWrite => "--bind",
@@ -153,7 +171,7 @@ impl Plan {
         if self.tier.isolates_network() {
             argv.words(&["--isolate", "net,loopback,ipc,uts"]);
         } else {
-            for port in [self.ports.server, self.ports.proxy, self.ports.guard] {
+            for port in [self.ports.server, self.ports.guard] {
                 argv.words(&["--open-port", &port.to_string()]);
             }
         }
@@ -166,24 +184,11 @@ impl Plan {
         self.allow_sockets(&mut argv);
         match &self.link {
             Link::Unix(socket) => argv.option("--allow-unix-socket-bind", socket),
-            Link::Tcp(port) => {
-                let port = port.to_string();
-                argv.words(&["--listen-port", &port, "--open-port", &port]);
-            }
+            Link::Tcp(port) => argv.words(&["--open-port", &port.to_string()]),
         }
-        argv.words(&["--proxy-port", &self.ports.proxy.to_string()]);
-        argv.words(&["--upstream-proxy", &format!("127.0.0.1:{}", self.ports.guard)]);
-        // Without ports, which the guard decides about: nono takes `name:port`
-        // for a request to open the TLS connections to that name (0.81).
-        let hosts = self.policy.hosts();
-        for host in &hosts {
-            argv.words(&["--allow-domain", host]);
-        }
-        if hosts.is_empty() {
-            // With no name at all nono would pass every name on to the guard,
-            // which refuses them; with one that cannot exist it refuses too.
-            argv.words(&["--allow-domain", "nothing.invalid"]);
-        }
+        // No network but the guard's port: it decides about names and addresses, and
+        // tells whoever it refuses why.
+        argv.words(&["--block-net", "--open-port", &self.ports.guard.to_string()]);
         self.with_warden(argv, Layer::Server)
     }
 

@@ -5,6 +5,7 @@
 mod agent_program;
 mod ask;
 mod config;
+mod config_edit;
 mod directories;
 mod environment;
 mod hosts;
@@ -21,7 +22,10 @@ mod workspace;
 pub(crate) use agent_program::{agent_program, find_named_agent};
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{Config, OnProgramChange, OnViolation};
+pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
+pub(crate) use environment::{PROXY_USER, Proxy};
+pub(crate) use hosts::{canonical_host, policy};
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{
     AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,

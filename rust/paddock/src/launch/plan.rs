@@ -9,9 +9,11 @@ use confine::Layer;
 use serde_json::json;
 
 use super::agent_program::{agent_program, unusable};
+use super::config::AgentSettings;
 use super::directories::check_socket_path;
-use super::environment;
+use super::environment::{self, Proxy};
 use super::ports::{self, HeldPorts, Ports};
+use super::programs::Search;
 use super::{
     AgainstRaces, Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace,
 };
@@ -64,6 +66,10 @@ impl Paths {
     pub(crate) fn link_socket(&self) -> PathBuf {
         self.link_folder().join("agent.sock")
     }
+    /// Where `paddock` is found inside.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.inside.join("bin")
+    }
     pub(crate) fn profile(&self, layer: &str) -> PathBuf {
         self.inside.join(format!("profiles/{layer}.json"))
     }
@@ -95,7 +101,6 @@ impl Paths {
 pub(crate) struct AgentHalf {
     pub(crate) argv: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) pass: Vec<String>,
     pub(crate) home: PathBuf,
     /// To be made before it starts.
     pub(crate) directories: Vec<PathBuf>,
@@ -126,6 +131,9 @@ pub(crate) struct Plan {
     pub(crate) client: AgentHalf,
     /// The launch's password, random; in no argument and no record.
     pub(crate) password: String,
+    pub(crate) proxy: Proxy,
+    /// Paths that the person grants this agent's server, by the configuration.
+    pub(super) granted: Vec<Grant>,
 }
 
 impl Plan {
@@ -195,6 +203,9 @@ impl Plan {
         values.set("link", paths.link_socket());
         values.set("workspace", &workspace.root);
         values.set("password-sha256", crate::files::sha256(password.as_bytes()));
+        // In a network of the launch's own nobody else reaches the guard.
+        let secret = if tier.isolates_network() { None } else { Some(random_password()?) };
+        let proxy = Proxy { port: ports.guard, secret };
         let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {
             values_for_half(
                 &agent,
@@ -206,6 +217,7 @@ impl Plan {
                 &paths,
                 &program,
                 tier,
+                &proxy,
             )
         };
         let server = half("server", &agent.file.server, &[])?;
@@ -234,7 +246,19 @@ impl Plan {
             server,
             client,
             password,
+            proxy,
+            granted: settings.map_or_else(|| Ok(Vec::new()), |s| granted(s, directories))?,
         })
+    }
+
+    /// Has the launch reach the configuration's hosts alone, and not the agent's.
+    ///
+    /// # Errors
+    /// When one of them is no host.
+    pub(crate) fn narrow_hosts(&mut self, config: &Config) -> Result<(), Error> {
+        self.hosts.clone_from(&config.egress.hosts);
+        self.policy = super::hosts::policy(&self.hosts, &config.egress.exceptions)?;
+        Ok(())
     }
 
     /// Where the kernel's rule about sockets lets the half in `layer` reach: what
@@ -252,6 +276,24 @@ impl Plan {
         environment::for_nono(&self.paths.nono(layer))
     }
 
+    /// For programs in the sandboxes: what each may do, by its name.
+    pub(crate) fn grants_for_agent(&self) -> serde_json::Value {
+        let of_layer = |layer: &str| {
+            let own = || self.grants().into_iter().filter(move |grant| grant.layer == layer);
+            let paths = |access: Access| -> Vec<String> {
+                let granted = own().filter(|grant| grant.access == access);
+                granted.map(|grant| grant.path.to_string_lossy().into_owned()).collect()
+            };
+            json!({
+                "launch": self.id.as_str(), "agent": self.agent.file.name,
+                "tier": self.tier.name(), "sandbox": layer,
+                "workspace": self.workspace.root.to_string_lossy(),
+                "reads": paths(Access::Read), "writes": paths(Access::ReadWrite),
+            })
+        };
+        json!({ "server": of_layer("server"), "client": of_layer("client") })
+    }
+
     /// For people and scripts: what would be started. Values of variables are
     /// left out, so no secret is in it.
     pub(crate) fn describe(&self) -> serde_json::Value {
@@ -261,10 +303,8 @@ impl Plan {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let names = |half: &AgentHalf| -> Vec<String> {
             let set = half.environment.iter().map(|(n, _)| n.to_string_lossy().into_owned());
-            let mut names: Vec<String> = set
-                .chain(half.pass.iter().cloned())
-                .chain(half.password_variable.iter().cloned())
-                .collect();
+            let mut names: Vec<String> =
+                set.chain(half.password_variable.iter().cloned()).collect();
             names.sort();
             names.dedup();
             names
@@ -289,7 +329,7 @@ impl Plan {
             "grants": self.grants().iter().map(|g| json!({
                 "layer": g.layer, "access": g.access.name(), "path": text(&g.path),
             })).collect::<Vec<_>>(),
-            "ports": { "server": self.ports.server, "proxy": self.ports.proxy, "guard": self.ports.guard },
+            "ports": { "server": self.ports.server, "guard": self.ports.guard },
             "hosts": self.hosts,
             "exceptions": self.exceptions,
         })
@@ -307,6 +347,7 @@ fn values_for_half(
     paths: &Paths,
     program: &Found,
     tier: Tier,
+    proxy: &Proxy,
 ) -> Result<AgentHalf, Error> {
     let home = directories.data.join("homes").join(&agent.file.name).join(half);
     let mut values = values.clone();
@@ -325,7 +366,11 @@ fn values_for_half(
     } else {
         paths.temporary(half)
     };
-    let mut variables = environment::for_agent(&home, &temporary, &program.path);
+    let mut variables = environment::for_agent(&home, &temporary, &program.path, &paths.programs());
+    variables.extend(environment::for_gate(&paths.gate()));
+    if half == "server" {
+        variables.extend(environment::for_proxy(proxy));
+    }
     let asked = settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
     if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
         return Err(unusable(agent, format!("the variable {name} may not be passed to an agent")));
@@ -341,15 +386,9 @@ fn values_for_half(
     if let Some(path) = settings.directories.iter().find(|path| leaves_home(path)) {
         return Err(unusable(agent, format!("{} is not a path below the home", shown(path))));
     }
-    let proxied = half == "server";
     Ok(AgentHalf {
         argv,
         environment: variables,
-        pass: if proxied {
-            environment::FROM_PROXY.iter().map(|n| (*n).to_owned()).collect()
-        } else {
-            Vec::new()
-        },
         directories: settings.directories.iter().map(|path| home.join(path)).collect(),
         home,
         password_variable: settings.password_variable.clone(),
@@ -427,6 +466,34 @@ impl Access {
             Self::ReadWrite => "read-write",
         }
     }
+}
+
+/// The paths that a person grants an agent's server; each must be there, since nono
+/// passes over what is not.
+fn granted(settings: &AgentSettings, directories: &Directories) -> Result<Vec<Grant>, Error> {
+    let asked = settings
+        .read
+        .iter()
+        .map(|path| (Access::Read, path))
+        .chain(settings.write.iter().map(|path| (Access::ReadWrite, path)));
+    let own = [&directories.state, &directories.config, &directories.data, &directories.runtime];
+    asked
+        .map(|(access, path)| {
+            let unusable = |reason: String| Error::Configuration {
+                path: directories.config_file(),
+                reason: format!("the path {}: {reason}", shown(path)),
+            };
+            if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&b',') {
+                return Err(unusable("it is not absolute, or has a comma".into()));
+            }
+            let real = path.canonicalize().map_err(|e| unusable(e.to_string()))?;
+            if own.iter().any(|own| own.starts_with(&real) || real.starts_with(own)) {
+                return Err(unusable("Paddock keeps its own things there".into()));
+            }
+            let is_file = !real.is_dir();
+            Ok(Grant { layer: "server", access, path: real, is_file })
+        })
+        .collect()
 }
 
 /// One path that a layer grants, beside what its profile grants always.

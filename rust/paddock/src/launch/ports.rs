@@ -16,9 +16,7 @@ use crate::error::Error;
 pub(crate) struct Ports {
     /// The agent's server.
     pub(crate) server: u16,
-    /// nono's proxy in the server sandbox.
-    pub(crate) proxy: u16,
-    /// The guard, as the proxy's upstream.
+    /// The guard, the server sandbox's proxy.
     pub(crate) guard: u16,
 }
 
@@ -29,7 +27,7 @@ pub(crate) struct Ports {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeldPorts {
     server: Arc<Mutex<Option<OwnedFd>>>,
-    _others: Arc<Vec<OwnedFd>>,
+    _guard: Arc<Option<OwnedFd>>,
 }
 
 impl HeldPorts {
@@ -41,26 +39,24 @@ impl HeldPorts {
 }
 
 /// In a network of its own every port is free. On the host's loopback the
-/// kernel chooses three.
+/// kernel chooses both.
 pub(super) fn choose(tier: Tier) -> Result<(Ports, HeldPorts), Error> {
     if tier.isolates_network() {
-        let ports = Ports { server: 4600, proxy: 4601, guard: 4602 };
+        let ports = Ports { server: 4600, guard: 4601 };
         return Ok((ports, HeldPorts::default()));
     }
-    hold_three().map_err(|e| Error::LayerStart {
+    hold_both().map_err(|e| Error::LayerStart {
         layer: "pen",
         reason: format!("no free port on loopback: {e}"),
         log: String::new(),
     })
 }
 
-fn hold_three() -> std::io::Result<(Ports, HeldPorts)> {
-    let ((server, held), (proxy, second), (guard, third)) = (hold()?, hold()?, hold()?);
-    let held = HeldPorts {
-        server: Arc::new(Mutex::new(Some(held))),
-        _others: Arc::new(vec![second, third]),
-    };
-    Ok((Ports { server, proxy, guard }, held))
+fn hold_both() -> std::io::Result<(Ports, HeldPorts)> {
+    let ((server, held), (guard, other)) = (hold()?, hold()?);
+    let held =
+        HeldPorts { server: Arc::new(Mutex::new(Some(held))), _guard: Arc::new(Some(other)) };
+    Ok((Ports { server, guard }, held))
 }
 
 fn hold() -> std::io::Result<(u16, OwnedFd)> {

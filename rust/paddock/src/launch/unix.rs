@@ -49,7 +49,7 @@ impl AgainstRaces {
 impl fmt::Display for AgainstRaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told: Vec<&str> = [
-            (self.veil, "veil: no socket of the host is there to connect to"),
+            (self.veil, "veil: of the host's sockets only those in what is granted are there"),
             (self.kernel_rule, "kernel rule: Landlock refuses every path but the launch's own"),
             (self.strict, "strict filter: no AF_UNIX socket can be made"),
         ]

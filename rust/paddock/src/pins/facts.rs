@@ -107,6 +107,9 @@ impl Facts {
             facts.add("agent.link", link);
             facts.add("agent.program.names", words(&file.program.names));
             facts.add("agent.program.native", words(&file.program.native));
+            for rule in &file.gate {
+                facts.add("agent.gate", serde_json::to_string(rule).unwrap_or_default());
+            }
             facts.add_half("server", &file.server);
             facts.add_half("client", &file.client);
         }

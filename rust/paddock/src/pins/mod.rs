@@ -116,12 +116,15 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Pinning {
     pub(crate) outcome: Outcome,
+    /// Of the agent's own program.
+    pub(crate) agent_sha256: Option<String>,
     to_record: Option<Comparison>,
 }
 
 impl Pinning {
     /// Of a survey, which records nothing.
-    pub(crate) const NONE: Self = Self { outcome: Outcome::Same, to_record: None };
+    pub(crate) const NONE: Self =
+        Self { outcome: Outcome::Same, agent_sha256: None, to_record: None };
 
     /// Records the present state where it is not the recorded one.
     ///
@@ -244,7 +247,8 @@ pub(crate) fn at_launch(
     };
     // Another state of the same file is not worth a word, but is remembered.
     let is_other = comparison.recorded.as_ref() != Some(&comparison.present);
-    Ok(Pinning { outcome, to_record: is_other.then_some(comparison) })
+    let agent_sha256 = comparison.present.programs.get("agent").map(|agent| agent.sha256.clone());
+    Ok(Pinning { outcome, agent_sha256, to_record: is_other.then_some(comparison) })
 }
 
 /// Agents and tiers of which something is recorded, and `first` before them.

@@ -78,6 +78,32 @@ pub(super) fn describe(entry: &LedgerEntry) -> Option<(Tone, String)> {
             let caller = caller.map_or("a caller".into(), |pid| format!("process {pid}"));
             (Tone::Bad, format!("{caller} was sent away: {}", of.text("why")?))
         }
+        "gate-call" => gate_call(of)?,
+        "report" => {
+            let message = of.text("message").map(|text| format!(": {text}")).unwrap_or_default();
+            (Tone::Plain, format!("the agent says that it is {}{message}", of.text("state")?))
+        }
+        "notify" => (Tone::Notable, format!("the agent says: {}", of.text("text")?)),
+        "question" => (Tone::Notable, of.text("text")?.to_owned()),
+        "granted" => {
+            let scope = of.text("scope")?;
+            (Tone::Good, format!("granted: {} ({scope})", wanted(of.inner("wanted")?)?))
+        }
+        "denied" => (Tone::Notable, format!("denied: {}", wanted(of.inner("wanted")?)?)),
+        "revoked" => (Tone::Notable, format!("taken back: the host {}", of.text("host")?)),
+        "herdr" => match (of.inner("herdr"), of.text("report")) {
+            (Some(request), _) => {
+                let (method, outcome) = (request.text("method")?, request.text("outcome")?);
+                let why = request.text("why").map(|why| format!(": {why}")).unwrap_or_default();
+                (Tone::Plain, format!("herdr's {method:?} was {outcome}{why}"))
+            }
+            (None, state) => {
+                (Tone::Plain, format!("herdr was told {}: {}", state?, of.text("said")?))
+            }
+        },
+        "socket-in-reach" => {
+            (Tone::Bad, format!("a program of yours listens at {}", of.text("path")?))
+        }
         "suspended" => (Tone::Notable, "the launch was stopped, by Ctrl-Z or so".into()),
         "resumed" => (Tone::Notable, "the launch goes on".into()),
         "ledger-full" => {
@@ -88,6 +114,27 @@ pub(super) fn describe(entry: &LedgerEntry) -> Option<(Tone, String)> {
         "stop" => stop(of)?,
         _ => return None,
     })
+}
+
+fn gate_call(of: Details<'_>) -> Option<(Tone, String)> {
+    let caller = of.inner("caller")?;
+    let pid = caller.inner("process")?.number("pid")?;
+    let place = caller.text("layer").map(|layer| format!(" in the {layer} sandbox"));
+    let program = caller.text("program").map(|program| format!(" ({program})"));
+    let who = format!("process {pid}{}{}", place.unwrap_or_default(), program.unwrap_or_default());
+    let request = of.text("request")?;
+    Some(match of.inner("refused") {
+        None => (Tone::Plain, format!("{who} asks for {request}")),
+        Some(refused) => {
+            let (code, why) = (refused.text("code")?, refused.text("why")?);
+            (Tone::Bad, format!("{who} asks for {request} and is REFUSED: {code}: {why}"))
+        }
+    })
+}
+
+fn wanted(of: Details<'_>) -> Option<String> {
+    let host = of.text("host").map(|host| format!("the host {host}"));
+    host.or_else(|| Some(format!("the path {}", of.inner("path")?.text("path")?)))
 }
 
 fn egress(of: Details<'_>) -> Option<(Tone, String)> {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -247,7 +247,7 @@ impl Ground {
         let paths = &plan.paths;
         if let Some(address) = self.tcp_elsewhere {
             // Taken by another: then that row has no control.
-            let granted = TcpListener::bind((address.ip(), plan.ports.proxy));
+            let granted = TcpListener::bind((address.ip(), plan.ports.guard));
             self.held.extend(granted.map(OwnedFd::from));
         }
         self.held.push(UnixListener::bind(in_pen(paths))?.into());
@@ -262,12 +262,11 @@ impl Ground {
         let datagrams = UnixDatagram::bind(in_pen(paths).with_added_extension("r"))?;
         datagrams.set_nonblocking(true)?;
         std::fs::create_dir(paths.link_folder().join("sub"))?;
-        // Who accepts needs a caller, and who is called over and over, one that
-        // accepts: a full backlog would hold up the next.
-        let (over, path) = (self.over.clone(), paths.link_socket());
-        std::thread::Builder::new().name("caller".into()).spawn(move || {
+        // Who is called over and over needs one that accepts: a full backlog would hold
+        // up the next.
+        let over = self.over.clone();
+        std::thread::Builder::new().name("callee".into()).spawn(move || {
             while !over.load(Ordering::Relaxed) {
-                let _ = UnixStream::connect(&path);
                 while foreign.accept().is_ok() {}
                 while datagrams.recv(&mut [0; 16]).is_ok() {}
                 std::thread::sleep(Duration::from_millis(2));

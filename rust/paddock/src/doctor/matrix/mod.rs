@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use confine::{Layer, Pid};
-use rustix::io::Errno;
 use serde_json::{Value, json};
 use warden::{AttemptKind, Observation};
 
@@ -60,9 +59,9 @@ pub(crate) struct Line {
 
 /// The guard's own record of a request.
 pub(crate) struct GuardsWord {
-    /// Each time it was asked; empty where nono had refused already.
+    /// Each time it was asked.
     pub(crate) reasons: Vec<&'static str>,
-    /// It did what it must, or nono had done it before.
+    /// It did what it must.
     pub(crate) holds: bool,
     /// The allowed name was let through.
     pub(crate) has_control: bool,
@@ -237,9 +236,6 @@ pub(crate) fn name_of(observed: Observation) -> String {
         Observation::Worked => "works".into(),
         // The library refused before the kernel was asked, or time ran out.
         Observation::Failed(0) => "refused".into(),
-        Observation::Failed(number) if number == Errno::DESTADDRREQ.raw_os_error() => {
-            "no proxy".into()
-        }
         Observation::Failed(number) => {
             errno::name(number).map_or_else(|| format!("error {number}"), str::to_owned)
         }

@@ -116,7 +116,9 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     rows.group = "the server's one folder";
     let paths = &plan.paths;
     let (folder, other) = (paths.link_folder(), paths.canaries_in_pen());
-    // A server that listens on a port has no such folder.
+    // A server that listens on a port has no such folder; behind a veil it is another
+    // than the host's.
+    let has_veil = plan.tier.has_veil();
     let (own, deeper) = match plan.link {
         Link::Unix(_) => (SERVERS, IN_PEN),
         Link::Tcp(_) => (INNER, INNER),
@@ -126,11 +128,13 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     rows.add("bind the server's socket in it", own, BindSocket(paths.link_socket()));
     rows.add("bind another socket in it", deeper, BindSocket(folder.join("other")));
     rows.add("bind in another folder", HOST, BindSocket(other.join("own")));
-    rows.add("bind in a folder inside it", deeper, BindSocket(folder.join("sub/own")));
+    let in_folder = if has_veil { INNER } else { deeper };
+    rows.add("bind in a folder inside it", in_folder, BindSocket(folder.join("sub/own")));
     let accept = AcceptCaller(paths.link_socket());
     rows.add("accept a caller there and know who it is", own, accept);
-    // The client may connect to any there: but for the server nobody inside makes one.
-    let foreigns = [deeper[0], deeper[1], deeper[2], Either];
+    // Without a veil the client may connect to any there: but for the server nobody
+    // inside makes one.
+    let foreigns = if has_veil { HOST } else { [deeper[0], deeper[1], deeper[2], Either] };
     rows.add("connect to a foreign socket in it", foreigns, ConnectStream(foreign(paths)));
 }
 
@@ -159,15 +163,23 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, plan: &Plan) {
     for (name, path) in real_services() {
         rows.add(format!("the real {name}"), host_only(tier), ConnectStream(path));
     }
-    if let Some(forbidden) = ground.services.first() {
-        let race = RaceToConnect(forbidden.clone(), paths.link_socket(), 300);
-        // Where mediation alone stands there, it can lose.
-        let expected = match plan.against_races {
-            races if races.veil => HOST,
-            races if races.hold_without_veil() => INNER,
-            _ => SHOWN,
-        };
-        rows.add("two threads race the address, 0.3 s", expected, race);
+    let workspace = &ground.workspace;
+    rows.add(
+        "one of the host in the workspace",
+        IN_PEN,
+        ConnectStream(ground.in_workspace.clone()),
+    );
+    rows.add("bind one in the workspace", IN_PEN, BindSocket(workspace.join("own")));
+    let own = format!("/tmp/{}-own", ground.name());
+    rows.add("bind one in /tmp", INNER, BindSocket(own.into()));
+    if let Some((_, forbidden)) = ground.services.first() {
+        let race = |forbidden: &Path| RaceToConnect(forbidden.into(), paths.link_socket(), 300);
+        // Where mediation alone stands there, it can lose; as behind a veil for what
+        // that lets through.
+        let without_veil = if plan.against_races.hold_without_veil() { INNER } else { SHOWN };
+        let expected = if plan.against_races.veil { HOST } else { without_veil };
+        rows.add("two threads race the address, 0.3 s", expected, race(forbidden));
+        rows.add("the same to one in the workspace", without_veil, race(&ground.in_workspace));
     }
 }
 
@@ -215,7 +227,7 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     if let Some(address) = ground.tcp_elsewhere {
         rows.add("a port on another interface", host, ConnectTcp(address));
         // Landlock knows ports and no addresses.
-        let granted = SocketAddr::new(address.ip(), plan.ports.proxy);
+        let granted = SocketAddr::new(address.ip(), plan.ports.guard);
         let expected = if tier.isolates_network() { host } else { SHOWN };
         rows.add("a granted port on another interface", expected, ConnectTcp(granted));
     }
@@ -228,29 +240,22 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     rows.add("set up io_uring", INNER, IoUring);
     rows.add("a socket by 32-bit calls", INNER, SocketBy32BitCall);
     rows.add("a socket by x32 calls", INNER, SocketByX32Call);
-    // Where it answers the allowlist of names is not asked.
-    let guard = SocketAddr::from(([127, 0, 0, 1], plan.ports.guard));
-    let control = ground.tcp;
-    rows.by_place("the guard's port, past nono", INNER, move |place, _| match place {
-        Place::Outside => ConnectTcp(control),
-        _ => ConnectTcp(guard),
-    });
-    proxy(rows, ground);
+    proxy(rows, ground, plan);
 }
 
-/// Only the server has a proxy; the client is asked, too, and has none. The control
-/// is a port of the host: the row of the allowed name shows that the proxy leads
-/// there.
-fn proxy(rows: &mut Rows, ground: &Ground) {
-    rows.group = "through the proxy";
+/// The guard is the server's proxy, and nobody else's. The control is a port of the
+/// host: the row of the allowed name shows that the guard leads there.
+fn proxy(rows: &mut Rows, ground: &Ground, plan: &Plan) {
+    rows.group = "through the guard";
     let control = ground.tcp;
     for asked in proxied::all(ground.tcp.port(), ground.tcp_other.port()) {
         let in_server = if asked.allowed { Works } else { Refused };
+        let (port, user) = (plan.proxy.port, plan.proxy.user());
         let target = asked.target();
         let expected = [Either, Either, in_server, Refused];
         rows.by_place(asked.operation, expected, move |place, _| match place {
             Place::Outside => AttemptKind::ConnectTcp(control),
-            _ => AttemptKind::Tunnel(target.clone()),
+            _ => AttemptKind::Tunnel { port, user: user.clone(), target: target.clone() },
         });
         if let Some(row) = rows.rows.last_mut() {
             row.proxied = Some(asked);

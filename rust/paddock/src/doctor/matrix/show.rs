@@ -21,7 +21,7 @@ pub(crate) fn show(matrix: &Matrix) -> Result<(), Error> {
     }
     print(format_args!("\n{}", conclusion(matrix)))?;
     print(format_args!(
-        "names looked up for all that was asked of the proxy: {}",
+        "names looked up for all that was asked of the guard: {}",
         if matrix.looked_up.is_empty() { "none".into() } else { matrix.looked_up.join(", ") }
     ))?;
     for line in matrix.disagreements() {

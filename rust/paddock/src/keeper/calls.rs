@@ -1,0 +1,358 @@
+//! What programs in the sandboxes ask of the gate: who asks is established anew for
+//! every request, a rule of the agent's must allow it, and all of it is written down.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use confine::escape::escape_short;
+use confine::pidfd::PidFd;
+use serde_json::{Value, json};
+use warden::{Answer, Call, Channel};
+
+use super::caller::{Caller, Expected, Hashes, Refusal, judge, look};
+use super::grants::GuardHandle;
+use super::questions::{Questions, Reply, Scope, Wanted};
+use super::roster::Roster;
+use crate::agent::{CallersProgram, GateRule, RequestKind};
+use crate::gate::herdr::{self, HerdrClient, MOST_REQUEST_BYTES, OwnPane};
+use crate::launch::Plan;
+use crate::launch::canonical_host;
+use crate::notices::Notices;
+use crate::pins::Pinning;
+use crate::state::Ledger;
+use confine::proc::FileId;
+
+/// The longest that anybody waits for a person.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// Between two things that are told to the person, or to herdr.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The longest text that is told, in characters.
+const MOST_TEXT: usize = 200;
+
+/// All that a call needs of the launch.
+pub(super) struct Desk {
+    roster: Arc<Roster>,
+    ledger: Arc<Ledger>,
+    notices: Notices,
+    rules: Vec<GateRule>,
+    /// The agent's own program, by file and sha256.
+    agent: (FileId, Option<String>),
+    /// What `grants` answers, but for the hosts.
+    grants: Value,
+    launch: String,
+    pub(super) questions: Questions,
+    pub(super) guard: GuardHandle,
+    pane: Option<(OwnPane, HerdrClient)>,
+    hashes: Hashes,
+    /// When the person was told something last.
+    last_told: Mutex<Option<Instant>>,
+}
+
+impl Desk {
+    pub(super) fn new(
+        plan: &Plan,
+        pinned: &Pinning,
+        roster: Arc<Roster>,
+        ledger: Arc<Ledger>,
+        notices: Notices,
+    ) -> Self {
+        let kind = plan.agent.file.herdr.as_deref().unwrap_or(&plan.agent.file.name);
+        let pane = OwnPane::find(|name| std::env::var_os(name), kind).map(|pane| {
+            let client = HerdrClient::new(pane.socket());
+            (pane, client)
+        });
+        Self {
+            roster,
+            ledger,
+            notices,
+            rules: plan.agent.file.gate.clone(),
+            agent: (plan.program.file, pinned.agent_sha256.clone()),
+            grants: plan.grants_for_agent(),
+            launch: plan.id.as_str().to_owned(),
+            questions: Questions::default(),
+            guard: GuardHandle::new(&plan.hosts, &plan.exceptions),
+            pane,
+            hashes: Hashes::default(),
+            last_told: Mutex::default(),
+        }
+    }
+
+    /// Serves a caller that speaks the gate's protocol, request after request.
+    pub(super) fn serve(&self, channel: &Channel, process: &PidFd, first: Call) {
+        let mut call = first;
+        loop {
+            let answer = self.answer(process, &call);
+            if channel.send(&answer, &[]).is_err() {
+                return;
+            }
+            match channel.receive::<warden::ToKeeper>() {
+                Ok((warden::ToKeeper::Call { call: next, .. }, _)) => call = next,
+                _ => return,
+            }
+        }
+    }
+
+    fn answer(&self, process: &PidFd, call: &Call) -> Answer {
+        let kind = match call {
+            Call::Grants => RequestKind::Grants,
+            Call::Report { .. } => RequestKind::Report,
+            Call::Notify { .. } => RequestKind::Notify,
+            Call::RequestHost { .. } | Call::RequestPath { .. } => RequestKind::Request,
+        };
+        match self.admit(process, kind) {
+            Err(refusal) => Answer::Refused { code: refusal.code.into(), why: refusal.why },
+            Ok(caller) => self.do_it(call, &caller),
+        }
+    }
+
+    /// Who calls, if that is allowed to ask for such a thing; written down either way.
+    fn admit(&self, process: &PidFd, kind: RequestKind) -> Result<Caller, Refusal> {
+        let caller = match self.identify(process) {
+            Ok(caller) => caller,
+            Err(refusal) => {
+                self.note(kind, &json!({ "process": process.id() }), Some(&refusal));
+                return Err(refusal);
+            }
+        };
+        let allowed = self.allows(&caller, kind);
+        self.note(kind, &caller.to_json(), allowed.as_ref().err());
+        allowed.map(|()| caller)
+    }
+
+    fn identify(&self, process: &PidFd) -> Result<Caller, Refusal> {
+        let evidence = look(process, &self.roster, &self.hashes)?;
+        let entries = self.roster.entries();
+        let Some(filters) = entries.expectation.as_ref().map(|expectation| expectation.filters)
+        else {
+            return Err(Refusal::new("early", "no agent runs yet"));
+        };
+        let agent = |layer| self.roster.agent(layer);
+        let expected = Expected { uid: self.roster.uid, filters, agent: &agent };
+        judge(&evidence, &expected)
+    }
+
+    /// Whether a rule lets the caller ask for that.
+    fn allows(&self, caller: &Caller, kind: RequestKind) -> Result<(), Refusal> {
+        let mut refusal =
+            Refusal::new(NOT_ALLOWED, "no rule in the agent's file lets anybody here ask for that");
+        for rule in self.rules.iter().filter(|rule| rule.requests.contains(&kind)) {
+            match self.fits(rule, caller) {
+                Ok(()) => return Ok(()),
+                Err(why) => refusal = Refusal::new(NOT_ALLOWED, why),
+            }
+        }
+        Err(refusal)
+    }
+
+    fn fits(&self, rule: &GateRule, caller: &Caller) -> Result<(), String> {
+        if rule.sandbox.is_some_and(|sandbox| sandbox.layer() != caller.layer) {
+            return Err(format!("it is in the {} sandbox", caller.layer));
+        }
+        if rule.from_agent && !caller.descends_from_agent {
+            return Err("the agent's own process is not among its parents".into());
+        }
+        if rule.program == CallersProgram::Any {
+            return Ok(());
+        }
+        let (file, sha256) = &self.agent;
+        if caller.program.file != *file {
+            return Err("it does not run the agent's own program".into());
+        }
+        if sha256.as_ref() != Some(&caller.program.sha256) {
+            return Err("the agent's program is not the one that was checked any more".into());
+        }
+        match &caller.foreign_code {
+            Some(path) => Err(format!("it has code of {} in it", escape_short(path, MOST_TEXT))),
+            None => Ok(()),
+        }
+    }
+
+    fn note(&self, kind: RequestKind, caller: &Value, refusal: Option<&Refusal>) {
+        let details = json!({
+            "request": kind, "caller": caller,
+            "refused": refusal.map(|refusal| json!({ "code": refusal.code, "why": refusal.why })),
+        });
+        self.ledger.add_from_outside("gate-call", details);
+    }
+
+    fn do_it(&self, call: &Call, caller: &Caller) -> Answer {
+        match call {
+            Call::Grants => {
+                let mut result = self.grants[caller.layer.to_string()].clone();
+                result["hosts"] = json!(self.guard.hosts());
+                result["ask"] = "paddock ask host NAME".into();
+                Answer::Done { result }
+            }
+            Call::Report { state, message } => self.report(state, message.as_deref()),
+            Call::Notify { title, body } => {
+                if !self.may_tell() {
+                    return too_often();
+                }
+                let body = body.as_deref().map(|body| format!(": {}", shown(body)));
+                let text = format!("{}{}", shown(title), body.unwrap_or_default());
+                self.ledger.add_from_outside("notify", json!({ "text": text }));
+                self.notices.agent_says(&text);
+                Answer::Done { result: Value::Null }
+            }
+            Call::RequestHost { host, reason, wait } => match canonical_host(host) {
+                Ok(host) => self.ask(&Wanted::Host(host), reason.as_deref(), *wait),
+                Err(why) => Answer::Refused { code: "bad-host".into(), why },
+            },
+            Call::RequestPath { path, write, reason, wait } => {
+                let wanted = Wanted::Path { path: path.clone(), write: *write };
+                self.ask(&wanted, reason.as_deref(), *wait)
+            }
+        }
+    }
+
+    fn report(&self, state: &str, message: Option<&str>) -> Answer {
+        const STATES: [&str; 4] = ["working", "blocked", "idle", "done"];
+        if !STATES.contains(&state) {
+            let why = format!("a state is one of {}", STATES.join(", "));
+            return Answer::Refused { code: "bad-state".into(), why };
+        }
+        let message = message.map(shown);
+        let details = json!({ "state": state, "message": message });
+        self.ledger.add_from_outside("report", details);
+        if let Some((pane, herdr)) = &self.pane {
+            let said = herdr::report(pane, herdr, state, message.as_deref());
+            self.ledger.add_from_outside("herdr", json!({ "report": state, "said": said }));
+        }
+        Answer::Done { result: Value::Null }
+    }
+
+    /// Puts a question before the person, and waits.
+    fn ask(&self, wanted: &Wanted, reason: Option<&str>, wait: u32) -> Answer {
+        if let Wanted::Host(host) = wanted
+            && self.guard.allows(host)
+        {
+            return Answer::Granted { scope: "it is allowed already".into() };
+        }
+        let Some(question) = self.questions.put(wanted.clone()) else {
+            let why = "too many questions wait for the person already".to_owned();
+            return Answer::Refused { code: "too-many".into(), why };
+        };
+        let (what, grant) = match wanted {
+            Wanted::Host(host) => (format!("the host {host}"), format!("host {host}")),
+            Wanted::Path { path, write } => {
+                let path = crate::output::shown(path);
+                let write = if *write { " --write" } else { "" };
+                (
+                    format!("the path {path}"),
+                    format!("path {}{write}", crate::output::quoted(&path)),
+                )
+            }
+        };
+        let reason = reason.map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
+        let text = format!(
+            "the agent asks for {what}{reason}: paddock grant {} {grant} --once|--launch|--always|--deny",
+            self.launch
+        );
+        self.ledger.add_from_outside(
+            "question",
+            json!({ "number": question.number, "wanted": wanted, "text": text }),
+        );
+        self.notices.question(&text);
+        let limit = Duration::from_secs(wait.into()).min(LONGEST_WAIT);
+        match question.reply.recv_timeout(limit) {
+            Ok(Reply::Granted(scope)) => Answer::Granted {
+                scope: match wanted {
+                    Wanted::Host(_) => scope.name().into(),
+                    Wanted::Path { .. } => "with the next launch: a sandbox that runs cannot be \
+                        widened (Landlock)"
+                        .into(),
+                },
+            },
+            Ok(Reply::Denied) => Answer::Denied { why: "the person does not allow it".into() },
+            Err(_) => Answer::Denied { why: format!("nobody answered in {} s", limit.as_secs()) },
+        }
+    }
+
+    /// The agent has ended: what it reported to herdr goes.
+    pub(super) fn release_pane(&self) {
+        if let Some((pane, herdr)) = &self.pane {
+            herdr::release(pane, herdr);
+        }
+    }
+
+    /// A person grants something: whoever asked for it is told, and how many did.
+    pub(super) fn grant(&self, wanted: &Wanted, scope: Scope) -> Result<usize, String> {
+        if let Wanted::Host(host) = wanted {
+            self.guard.grant(host, scope)?;
+        }
+        let details = json!({ "wanted": wanted, "scope": scope });
+        self.ledger.add("granted", details);
+        Ok(self.questions.answer(wanted, Reply::Granted(scope)))
+    }
+
+    /// A person does not.
+    pub(super) fn deny(&self, wanted: &Wanted) -> usize {
+        self.ledger.add("denied", json!({ "wanted": wanted }));
+        self.questions.answer(wanted, Reply::Denied)
+    }
+
+    /// A person takes a host back.
+    pub(super) fn revoke(&self, host: &str) -> Result<bool, String> {
+        let was_granted = self.guard.revoke(host)?;
+        self.ledger.add("revoked", json!({ "host": host, "wasGranted": was_granted }));
+        Ok(was_granted)
+    }
+
+    /// The questions that wait.
+    pub(super) fn waiting(&self) -> Value {
+        let waiting = self.questions.waiting();
+        waiting
+            .iter()
+            .map(|(number, wanted)| json!({ "number": number, "wanted": wanted }))
+            .collect()
+    }
+
+    /// Not too often: the person, and herdr, have one screen.
+    fn may_tell(&self) -> bool {
+        let mut last = self.last_told.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = last.is_none_or(|last| last.elapsed() >= PAUSE);
+        if may {
+            *last = Some(Instant::now());
+        }
+        may
+    }
+
+    /// Serves a caller that speaks herdr's protocol: one request.
+    pub(super) fn serve_herdr(&self, stream: &UnixStream) {
+        let Ok(process) = PidFd::of_peer(stream.as_fd()) else { return };
+        let answer = if let Err(refusal) = self.admit(&process, RequestKind::Herdr) {
+            herdr::refusal(&refusal.to_string())
+        } else {
+            let mut line = Vec::new();
+            let most = MOST_REQUEST_BYTES as u64 + 1;
+            if BufReader::new(stream).take(most).read_until(b'\n', &mut line).is_err() {
+                return;
+            }
+            self.answer_herdr(&line)
+        };
+        let _ = (&*stream).write_all(&answer);
+    }
+
+    fn answer_herdr(&self, line: &[u8]) -> Vec<u8> {
+        let Some((pane, client)) = &self.pane else {
+            return herdr::refusal("paddock was not started in a pane of herdr's");
+        };
+        let (answer, record) = herdr::exchange(line, pane, client);
+        self.ledger.add_from_outside("herdr", json!({ "herdr": record }));
+        answer
+    }
+}
+
+const NOT_ALLOWED: &str = "not-allowed";
+
+fn too_often() -> Answer {
+    Answer::Refused { code: "too-often".into(), why: "wait a moment".into() }
+}
+
+/// A caller's text, without what draws, cut.
+fn shown(text: &str) -> String {
+    escape_short(text.as_bytes(), MOST_TEXT).to_string()
+}

@@ -1,0 +1,91 @@
+//! Additions to a person's configuration: comments and order stay as they are.
+
+use std::path::Path;
+
+use toml_edit::{Array, DocumentMut, Item, Table, value};
+
+use super::{Config, LaunchId};
+use crate::error::Error;
+use crate::files::{read_plain, replace};
+
+/// A configuration that is larger is none.
+const MOST: u64 = 1 << 20;
+
+/// Adds `entry` to the list `key` of the agent `name`; a list that has it stays.
+///
+/// # Errors
+/// When the file does not parse, before or after, or cannot be written.
+pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> Result<(), Error> {
+    let unusable = |reason: String| Error::Configuration { path: file.to_owned(), reason };
+    // One that is kept elsewhere and linked stays where it is.
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let text = match read_plain(&real, MOST) {
+        Ok(bytes) => String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))?,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(unusable(e.to_string())),
+    };
+    let mut document: DocumentMut = text.parse().map_err(|e| unusable(format!("{e}")))?;
+    let agents = document.entry("agents").or_insert_with(implicit_table);
+    let agents = agents.as_table_like_mut().ok_or_else(|| unusable("agents is no table".into()))?;
+    let agent = agents.entry(name).or_insert_with(|| Item::Table(Table::new()));
+    let agent =
+        agent.as_table_like_mut().ok_or_else(|| unusable(format!("agents.{name} is no table")))?;
+    let list = agent.entry(key).or_insert_with(|| value(Array::new()));
+    let list = list.as_array_mut().ok_or_else(|| unusable(format!("{key} is no list")))?;
+    if list.iter().any(|known| known.as_str() == Some(entry)) {
+        return Ok(());
+    }
+    list.push(entry);
+    let text = document.to_string();
+    toml::from_str::<Config>(&text).map_err(|e| unusable(e.to_string()))?;
+    let written = (|| {
+        if let Some(parent) = real.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let new = real.with_file_name(format!("config-{}.new", LaunchId::random()?));
+        replace(&real, &new, text.as_bytes())
+    })();
+    written.map_err(|e: std::io::Error| unusable(e.to_string()))
+}
+
+/// Not printed itself, only what is in it.
+fn implicit_table() -> Item {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    Item::Table(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_added_once_and_the_rest_stays_as_it_is() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("below/config.toml");
+        add_for_agent(&file, "codex", "hosts", "a.test").unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, "[agents.codex]\nhosts = [\"a.test\"]\n");
+        let mine = "# mine\ntier = \"sealed\" # so\n\n[agents.codex]\nhosts = [\"a.test\"]\n";
+        std::fs::write(&file, mine).unwrap();
+        add_for_agent(&file, "codex", "hosts", "a.test").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), mine);
+        add_for_agent(&file, "codex", "hosts", "b.test:1").unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, mine.replace("[\"a.test\"]", "[\"a.test\", \"b.test:1\"]"));
+        std::fs::write(&file, "agents = 1\n").unwrap();
+        assert!(add_for_agent(&file, "codex", "hosts", "a.test").is_err());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "agents = 1\n");
+    }
+
+    #[test]
+    fn a_linked_configuration_stays_linked() {
+        let root = tempfile::tempdir().unwrap();
+        let (file, real) = (root.path().join("config.toml"), root.path().join("dotfiles"));
+        std::fs::write(&real, "").unwrap();
+        std::os::unix::fs::symlink(&real, &file).unwrap();
+        add_for_agent(&file, "codex", "read", "/x").unwrap();
+        assert!(file.is_symlink());
+        assert!(std::fs::read_to_string(&real).unwrap().contains("read = [\"/x\"]"));
+    }
+}
