@@ -167,10 +167,10 @@ impl Setup {
         let secret = std::fs::read_to_string(self.host.home().join("canary/secret"));
         assert_eq!(secret.unwrap(), "a secret\n");
 
-        // Refused by nono, which has no such name, and by the guard, which knows
-        // the name and not a public address for it; the model, the same way, not.
+        // Refused for the name, and for the address that a name has; the model, the
+        // same way, not.
         assert!(asked.contains("refused.test: HTTP/1.1 403"), "{asked}");
-        assert!(asked.contains("private: HTTP/1.1 502"), "{asked}");
+        assert!(asked.contains("private: HTTP/1.1 403"), "{asked}");
         assert!(asked.contains("model: HTTP/1.1 200"), "{asked}");
         // What listens on the host's loopback is there only by way of the guard.
         assert!(asked.contains("past the guard: refused"), "{asked}");
@@ -204,12 +204,18 @@ impl Setup {
         assert_eq!((&stop["status"], &stop["survivors"]), (&0.into(), &0.into()), "{stop}");
 
         let private = PRIVATE.split(':').next().unwrap();
+        let refused = REFUSED.split(':').next().unwrap();
         let mut refusals = 0;
         for line in ledger.iter().filter(|line| line["event"] == "egress") {
             let egress = &line["egress"];
-            if egress["host"] == private {
+            let reason = match egress["host"].as_str() {
+                Some(host) if host == private => Some("special-address"),
+                Some(host) if host == refused => Some("host-not-allowed"),
+                _ => None,
+            };
+            if let Some(reason) = reason {
                 assert_eq!(egress["decision"], "refused", "{egress}");
-                assert_eq!(egress["reason"], "special-address", "{egress}");
+                assert_eq!(egress["reason"], reason, "{egress}");
                 refusals += 1;
             } else {
                 let model = (&"model.test".into(), &self.model.port().into(), &"exception".into());
@@ -219,7 +225,7 @@ impl Setup {
                 assert_eq!(egress["decision"], "allowed", "{egress}");
             }
         }
-        assert_eq!(refusals, 1, "{ledger:#?}");
+        assert_eq!(refusals, 2, "{ledger:#?}");
     }
 
     /// Nothing may be left but what the agent wrote where it may.
@@ -301,7 +307,7 @@ fn tool(canary: &Path) -> String {
     script
 }
 
-/// A script that asks nono's proxy for hosts as any program would, and tries
+/// A script that asks the guard for hosts as any program would, and tries
 /// the model without it.
 fn ask_for_hosts() -> String {
     format!(

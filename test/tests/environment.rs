@@ -42,17 +42,22 @@ const NOT_FOR_AGENTS: [(&str, &str); 24] = [
 
 /// All that a tool of the stand-in may find: how to speak and draw, its own
 /// directories, the way out; `PWD` is its shell's.
-const FOR_TOOLS: [&str; 21] = [
+const FOR_TOOLS: [&str; 28] = [
     "COLORTERM",
+    "HERDR_ENV",
+    "HERDR_PANE_ID",
+    "HERDR_SOCKET_PATH",
     "HOME",
     "HTTPS_PROXY",
     "HTTP_PROXY",
+    "JAVA_TOOL_OPTIONS",
     "LANG",
     "LC_ALL",
     "NODE_USE_ENV_PROXY",
     "NO_COLOR",
     "NO_PROXY",
     "OLDPWD",
+    "PADDOCK_GATE",
     "PATH",
     "PWD",
     "SHELL",
@@ -61,6 +66,8 @@ const FOR_TOOLS: [&str; 21] = [
     "TMPDIR",
     "TZ",
     "USER",
+    "YARN_HTTPS_PROXY",
+    "YARN_HTTP_PROXY",
     "http_proxy",
     "https_proxy",
     "no_proxy",
@@ -106,10 +113,17 @@ fn nothing_of_the_callers_environment_reaches_an_agent_unnamed() {
                 .collect();
             assert!(more.is_empty(), "{tier}, {whose}: {more:?}");
             assert_eq!((found["LC_ALL"], found["TZ"]), ("C", "UTC"), "{tier}, {whose}");
-            // nono's own directories lie in the launch directory.
+            // herdr's socket is not the caller's.
+            assert_eq!(found["HERDR_SOCKET_PATH"], found["PADDOCK_GATE"], "{tier}, {whose}");
+            // nono's own directories lie in the launch directory, as what is meant to be
+            // found there does.
+            let is_meant =
+                |name: &str| ["PADDOCK_GATE", "HERDR_SOCKET_PATH", "PATH"].contains(&name);
             let relocated: Vec<_> = found
                 .iter()
-                .filter(|(_, value)| Path::new(value).starts_with(host.runtime()))
+                .filter(|(name, value)| {
+                    !is_meant(name) && Path::new(value).starts_with(host.runtime())
+                })
                 .collect();
             assert!(relocated.is_empty(), "{tier}, {whose}: {relocated:?}");
         }

@@ -241,7 +241,7 @@ fn follow_ends_with_a_keeper_that_is_killed() {
 fn knock(host: &Host, id: &str, body: &str) {
     let gate = host.runtime().join("paddock").join(id).join("in/gate.sock");
     let mut stream = UnixStream::connect(gate).unwrap();
-    stream.write_all(&u32::try_from(body.len()).unwrap().to_le_bytes()).unwrap();
+    stream.write_all(&u32::try_from(body.len()).unwrap().to_be_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
     // Sent away.
     assert_eq!(stream.read(&mut [0]).unwrap_or_default(), 0);

@@ -20,6 +20,9 @@ use rustix::fs::XattrFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
+#[path = "paddock-probe/gate.rs"]
+mod gate;
+
 /// For a connection that gets no answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -68,6 +71,9 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
         "tcp" => TcpStream::connect_timeout(&address(argument)?, LIMIT).map(drop),
         "udp" => send_udp(address(argument)?),
         "proxy" => through_proxy(argument),
+        "gate" => gate::ask(argument),
+        "gate-then" => gate::ask_and_become(path),
+        "gate-on" => gate::ask_on(),
         "signal" => Ok(rustix::process::test_kill_process(process(argument)?)?),
         "pidfd" => signal_by_pidfd(process(argument)?),
         "limit" => change_limit(process(argument)?),
