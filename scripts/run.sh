@@ -37,7 +37,7 @@ as_user=(env)
 if ((EUID == 0)); then
     say "paddock refuses to run as root: running it as the user paddock-test"
     become_test_user "$nono"
-    install -D "$paddock" "$stage/target/release/paddock"
+    install -D -t "$stage/target/release" "$paddock" "$paddock-warden"
     paddock=$stage/target/release/paddock nono=$user_nono
 fi
 run=("${as_user[@]}" PADDOCK_NONO="$nono" "$paddock" run)

@@ -116,6 +116,10 @@ fn a_host_is_asked_for_granted_and_taken_back_while_the_launch_runs() {
         assert_eq!(asked["questions"][0]["wanted"]["host"], name.as_str());
         assert_eq!(told.grant(&["host", &name, "--deny"]).stdout, "denied\n");
         assert_eq!(told.end(), ("denied: the person does not allow it\n".into(), 1));
+        // Who asked and does not wait is forgotten.
+        let gone = format!("timeout -s KILL 0.3 paddock ask host {name} --wait 600");
+        assert_ne!(told.run(&gone).1, 0);
+        told.wait_for_questions(0);
         let (late, code) = told.run(&format!("paddock ask host {name} --wait 1"));
         assert_eq!((late.as_str(), code), ("denied: nobody answered in 1 s\n", 1));
 

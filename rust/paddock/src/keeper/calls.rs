@@ -27,6 +27,8 @@ use confine::proc::FileId;
 
 /// The longest that anybody waits for a person.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
+/// Whether who asked is there still.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Between two things that are told to the person, or to herdr.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The longest text that is told, in characters.
@@ -104,7 +106,7 @@ impl Desk {
         };
         match self.admit(process, kind) {
             Err(refusal) => Answer::Refused { code: refusal.code.into(), why: refusal.why },
-            Ok(caller) => self.do_it(call, &caller),
+            Ok(caller) => self.do_it(process, call, &caller),
         }
     }
 
@@ -178,7 +180,7 @@ impl Desk {
         self.ledger.add_from_outside("gate-call", details);
     }
 
-    fn do_it(&self, call: &Call, caller: &Caller) -> Answer {
+    fn do_it(&self, process: &PidFd, call: &Call, caller: &Caller) -> Answer {
         match call {
             Call::Grants => {
                 let mut result = self.grants[caller.layer.to_string()].clone();
@@ -198,12 +200,12 @@ impl Desk {
                 Answer::Done { result: Value::Null }
             }
             Call::RequestHost { host, reason, wait } => match canonical_host(host) {
-                Ok(host) => self.ask(&Wanted::Host(host), reason.as_deref(), *wait),
+                Ok(host) => self.ask(process, &Wanted::Host(host), reason.as_deref(), *wait),
                 Err(why) => Answer::Refused { code: "bad-host".into(), why },
             },
             Call::RequestPath { path, write, reason, wait } => {
                 let wanted = Wanted::Path { path: path.clone(), write: *write };
-                self.ask(&wanted, reason.as_deref(), *wait)
+                self.ask(process, &wanted, reason.as_deref(), *wait)
             }
         }
     }
@@ -225,7 +227,7 @@ impl Desk {
     }
 
     /// Puts a question before the person, and waits.
-    fn ask(&self, wanted: &Wanted, reason: Option<&str>, wait: u32) -> Answer {
+    fn ask(&self, process: &PidFd, wanted: &Wanted, reason: Option<&str>, wait: u32) -> Answer {
         if let Wanted::Host(host) = wanted
             && self.guard.allows(host)
         {
@@ -257,18 +259,19 @@ impl Desk {
         );
         self.notices.question(&text);
         let limit = Duration::from_secs(wait.into()).min(LONGEST_WAIT);
-        match question.reply.recv_timeout(limit) {
-            Ok(Reply::Granted(scope)) => Answer::Granted {
-                scope: match wanted {
-                    Wanted::Host(_) => scope.name().into(),
-                    Wanted::Path { .. } => "with the next launch: a sandbox that runs cannot be \
-                        widened (Landlock)"
-                        .into(),
-                },
-            },
-            Ok(Reply::Denied) => Answer::Denied { why: "the person does not allow it".into() },
-            Err(_) => Answer::Denied { why: format!("nobody answered in {} s", limit.as_secs()) },
+        let deadline = Instant::now() + limit;
+        // Who asked and is gone needs no answer, and blocks nobody else's question.
+        while Instant::now() < deadline && !process.has_ended().unwrap_or(true) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match question.reply.recv_timeout(left.min(LOOK_AGAIN)) {
+                Ok(Reply::Granted(scope)) => return granted(wanted, scope),
+                Ok(Reply::Denied) => {
+                    return Answer::Denied { why: "the person does not allow it".into() };
+                }
+                Err(_) => {}
+            }
         }
+        Answer::Denied { why: format!("nobody answered in {} s", limit.as_secs()) }
     }
 
     /// The agent has ended: what it reported to herdr goes.
@@ -347,6 +350,16 @@ impl Desk {
 }
 
 const NOT_ALLOWED: &str = "not-allowed";
+
+fn granted(wanted: &Wanted, scope: Scope) -> Answer {
+    let scope = match wanted {
+        Wanted::Host(_) => scope.name(),
+        Wanted::Path { .. } => {
+            "with the next launch: a sandbox that runs cannot be widened (Landlock)"
+        }
+    };
+    Answer::Granted { scope: scope.into() }
+}
 
 fn too_often() -> Answer {
     Answer::Refused { code: "too-often".into(), why: "wait a moment".into() }

@@ -413,7 +413,7 @@ impl<'a> Keeper<'a> {
         let keeper = ProcessId { pid, start: confine::proc::start_time(pid).map_err(unusable)? };
         let record = Record::new(
             plan.id.clone(),
-            plan.agent.file.name.clone(),
+            plan.agent.called().to_owned(),
             plan.tier,
             plan.workspace.root.clone(),
             plan.paths.launch.clone(),
