@@ -128,7 +128,8 @@ fn the_agents_own_policies_are_tried() {
         serde_json::from_str::<Value>(&run.stdout).expect(&run.stderr)
     };
     let report = doctor(&["over-a-port"]);
-    assert_eq!((&report["ok"], &report["matrix"]["agent"]), (&true.into(), &"over-a-port".into()));
+    let told = (&report["ok"], &report["matrix"]["agent"]);
+    assert_eq!(told, (&true.into(), &"over-a-port".into()), "{report:#}");
     assert_eq!(observed(&report, "bind the server's socket in it", "server"), "EACCES");
     assert_eq!(observed(&report, "an allowed name", "server"), "works");
     // The configured one, where none is named.

@@ -13,6 +13,9 @@ use crate::tunnel::ask_for_tunnel;
 /// A connection that gets no answer at all is no answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
+/// The guard always answers; on a busy machine not at once.
+const ANSWER_LIMIT: Duration = Duration::from_secs(10);
+
 pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
     Some(match kind {
         AttemptKind::ConnectTcp(address) => {
@@ -63,7 +66,7 @@ fn send_udp(to: SocketAddr) -> io::Result<()> {
 /// failure.
 fn tunnel(port: u16, user: Option<&str>, target: &str) -> io::Result<()> {
     let guard = SocketAddr::from(([127, 0, 0, 1], port));
-    let errno = match ask_for_tunnel(guard, user, target, CONNECT_LIMIT)? {
+    let errno = match ask_for_tunnel(guard, user, target, ANSWER_LIMIT)? {
         (200, _) => return Ok(()),
         (403, _) => Errno::ACCESS,
         (407, _) => Errno::PERM,
