@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -107,21 +107,49 @@ impl Channel {
 
     /// Waits for a frame, and gives it with the descriptors that came along.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        self.receive_until(None)
+    }
+
+    /// The same until the deadline, however the bytes of it trickle in. Of somebody
+    /// who is not trusted, and it leaves a limit on what is received later.
+    pub fn receive_by<T: DeserializeOwned>(
+        &self,
+        deadline: Instant,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        self.receive_until(Some(deadline))
+    }
+
+    fn receive_until<T: DeserializeOwned>(
+        &self,
+        deadline: Option<Instant>,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut descriptors = Vec::new();
         let mut length = [0; 4];
-        self.fill(&mut length, &mut descriptors)?;
+        self.fill(&mut length, &mut descriptors, deadline)?;
         let length = u32::from_be_bytes(length) as usize;
         if length > MOST_BYTES {
             return Err(ChannelError::TooLong(length));
         }
         let mut body = vec![0; length];
-        self.fill(&mut body, &mut descriptors)?;
+        self.fill(&mut body, &mut descriptors, deadline)?;
         Ok((serde_json::from_slice(&body)?, descriptors))
     }
 
-    fn fill(&self, buffer: &mut [u8], into: &mut Vec<OwnedFd>) -> Result<(), ChannelError> {
+    fn fill(
+        &self,
+        buffer: &mut [u8],
+        into: &mut Vec<OwnedFd>,
+        deadline: Option<Instant>,
+    ) -> Result<(), ChannelError> {
         let mut filled = 0;
         while filled < buffer.len() {
+            if let Some(deadline) = deadline {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::Error::from(io::ErrorKind::TimedOut).into());
+                }
+                self.socket.set_read_timeout(Some(left))?;
+            }
             let mut space =
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
             let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -194,6 +222,23 @@ mod tests {
         a.write_all(b"\"a").unwrap();
         drop(a);
         assert!(matches!(b.receive::<String>(), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn a_frame_that_trickles_in_is_given_up_at_the_deadline() {
+        let (mut a, b) = pair();
+        let limit = Duration::from_millis(100);
+        let trickle = std::thread::spawn(move || {
+            let _ = a.write_all(&1000u32.to_be_bytes());
+            while a.write_all(b" ").is_ok() {
+                std::thread::sleep(limit / 10);
+            }
+        });
+        let started = Instant::now();
+        assert!(matches!(b.receive_by::<String>(started + limit), Err(ChannelError::Io(_))));
+        assert!(started.elapsed() >= limit);
+        drop(b);
+        trickle.join().unwrap();
     }
 
     #[test]

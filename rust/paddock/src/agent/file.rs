@@ -35,6 +35,13 @@ pub(crate) struct AgentFile {
     pub(crate) herdr: Option<String>,
 }
 
+impl AgentFile {
+    /// What herdr is told that the agent is.
+    pub(crate) fn herdr_kind(&self) -> &str {
+        self.herdr.as_deref().unwrap_or(&self.name)
+    }
+}
+
 /// How the agent's program is found.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

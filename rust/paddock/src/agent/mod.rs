@@ -10,5 +10,7 @@ mod template;
 pub(crate) use catalogue::{Agent, known_agents, load};
 pub(crate) use file::{AgentFile, Half, LinkKind};
 pub(crate) use profile::check as check_profile;
+#[cfg(test)]
+pub(crate) use rule::Sandbox;
 pub(crate) use rule::{CallersProgram, GateRule, RequestKind};
 pub(crate) use template::Values;

@@ -9,7 +9,9 @@
 
 mod answer;
 mod client;
+mod line;
 mod own_pane;
+mod relay;
 mod request;
 #[cfg(test)]
 mod tests;
@@ -18,9 +20,10 @@ use confine::escape::{escape_short, is_safe};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use answer::ReplyTo;
 pub(crate) use client::HerdrClient;
+pub(crate) use line::read_line;
 pub(crate) use own_pane::OwnPane;
+pub(crate) use relay::Relay;
 use request::{Refusal, Request};
 
 /// The longest request, its newline not counted.
@@ -35,6 +38,9 @@ const ID: &str = "paddock";
 /// The longest message that is passed on, in characters.
 const MOST_MESSAGE: usize = 200;
 
+/// The code of what is not done here.
+const REFUSED: &str = "refused_in_sandbox";
+
 const STATES: [&str; 4] = ["idle", "working", "blocked", "unknown"];
 
 /// What becomes of one request.
@@ -42,8 +48,18 @@ const STATES: [&str; 4] = ["idle", "working", "blocked", "unknown"];
 pub(crate) enum Decision {
     /// This is the answer. herdr does not hear of the request.
     Reply { line: Vec<u8>, record: Record },
-    /// herdr is sent this line, and its reply makes the answer.
-    Forward { line: Vec<u8>, on_reply: ReplyTo, record: Record },
+    /// herdr is to be told this. The answer does not wait for it, and does not tell
+    /// whether there is a herdr.
+    Forward { message: Message, answer: Vec<u8>, record: Record },
+}
+
+/// Something that herdr is to be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// In a word, for the ledger: the state, or that it was released.
+    pub(crate) what: String,
+    /// The request, with its newline.
+    pub(crate) line: Vec<u8>,
 }
 
 /// What the ledger keeps of a request.
@@ -57,7 +73,7 @@ pub(crate) struct Record {
     pub(crate) session: bool,
     /// It named a pane other than the launch's own.
     pub(crate) other_pane: bool,
-    /// Why it was refused, or what herdr said to what was forwarded.
+    /// Why it was refused.
     pub(crate) why: Option<String>,
 }
 
@@ -69,6 +85,7 @@ pub(crate) enum Outcome {
     Answered,
     /// Answered as if done, and not passed on.
     Kept,
+    /// Answered as done; herdr is told unless something newer comes first.
     Forwarded,
     Refused,
 }
@@ -107,15 +124,11 @@ fn answer(request: &Request, own: &OwnPane) -> Result<Decision, Refusal> {
             report.optional_texts(&["message", "agent_session_id", "agent_session_path"])?;
             report.optional_number("seq")?;
             let state = report.one_of("state", &STATES)?;
-            let mut params = own.params();
-            params["state"] = state.into();
-            if let Some(message) = report.text("message") {
-                params["message"] = shown(message).into();
-            }
+            let message = report_of(own, state, report.text("message"));
             let mut record = Record::new(method, Outcome::Forwarded);
             record.session = report.has("agent_session_id") || report.has("agent_session_path");
             record.other_pane = report.text("pane_id") != Some(own.pane_id());
-            Ok(forward(method, &params, id, record))
+            Ok(Decision::Forward { message, answer: answer::done(id), record })
         }
         method @ "pane.report_agent_session" => {
             let report = request.params()?;
@@ -137,60 +150,40 @@ fn answer(request: &Request, own: &OwnPane) -> Result<Decision, Refusal> {
             release.optional_number("seq")?;
             let mut record = Record::new(method, Outcome::Forwarded);
             record.other_pane = release.text("pane_id") != Some(own.pane_id());
-            Ok(forward(method, &own.params(), id, record))
+            let message = release_of(own);
+            Ok(Decision::Forward { message, answer: answer::done(id), record })
         }
         method => Err(Refusal::Method(escape_short(method.as_bytes(), 64).to_string())),
     }
 }
 
-/// Decides about a request and carries the decision out: gives the answer to
-/// the caller, and what to record.
-///
-/// Waits for herdr as long as `client` does: not for a thread that others wait
-/// for.
-pub(crate) fn exchange(line: &[u8], own: &OwnPane, client: &HerdrClient) -> (Vec<u8>, Record) {
-    match decide(line, own) {
-        Decision::Reply { line, record } => (line, record),
-        Decision::Forward { line, on_reply, mut record } => {
-            let (answer, said) = on_reply.line(client.send(&line));
-            record.why = Some(said);
-            (answer, record)
-        }
-    }
+/// Refuses a caller that is not served, whatever it asks for, in herdr's own form of
+/// an error.
+pub(crate) fn turn_away(line: &[u8], why: &str) -> (Vec<u8>, Record) {
+    let request = Request::parse(line);
+    let (id, method) =
+        request.as_ref().map_or(("", ""), |request| (request.id(), request.method()));
+    let mut record = Record::new(method, Outcome::Refused);
+    record.why = Some(why.to_owned());
+    (answer::error(id, REFUSED, why), record)
 }
 
-/// Takes the launch's state off its pane when the agent has ended, and gives
-/// what herdr said to it. What was reported stands until then.
-pub(crate) fn release(own: &OwnPane, client: &HerdrClient) -> String {
-    let line = request_line("pane.release_agent", &own.params());
-    ReplyTo::new(ID).line(client.send(&line)).1
-}
-
-/// Tells herdr the agent's state, as the agent says it by the gate's own protocol,
-/// and gives what herdr said to it.
-pub(crate) fn report(
-    own: &OwnPane,
-    client: &HerdrClient,
-    state: &str,
-    message: Option<&str>,
-) -> String {
-    let mut params = own.params();
+/// The state of the agent, for herdr.
+fn report_of(own: &OwnPane, state: &str, message: Option<&str>) -> Message {
     // herdr has no word for an agent that is done.
-    params["state"] = if state == "done" { "idle" } else { state }.into();
+    let state = if state == "done" { "idle" } else { state };
+    let mut params = own.params();
+    params["state"] = state.into();
     if let Some(message) = message {
         params["message"] = shown(message).into();
     }
-    ReplyTo::new(ID).line(client.send(&request_line("pane.report_agent", &params))).1
+    Message { what: state.to_owned(), line: request_line("pane.report_agent", &params) }
 }
 
-/// herdr's own form of an error, for a caller that is not served at all.
-pub(crate) fn refusal(why: &str) -> Vec<u8> {
-    answer::error("", "refused_in_sandbox", why)
-}
-
-fn forward(method: &str, params: &Value, id: &str, record: Record) -> Decision {
-    let line = request_line(method, params);
-    Decision::Forward { line, on_reply: ReplyTo::new(id), record }
+/// There is no state any more.
+fn release_of(own: &OwnPane) -> Message {
+    let line = request_line("pane.release_agent", &own.params());
+    Message { what: "released".into(), line }
 }
 
 fn request_line(method: &str, params: &Value) -> Vec<u8> {

@@ -23,6 +23,8 @@ use crate::files::sha256_of;
 const MOST_ANCESTORS: usize = 1000;
 /// A witness that has not answered by then gives no testimony.
 const TESTIMONY_LIMIT: Duration = Duration::from_secs(2);
+/// A longer program is not hashed. An agent can make any, of nothing.
+const MOST_PROGRAM_BYTES: u64 = 1 << 30;
 /// Hashes that are kept.
 const MOST_HASHES: usize = 256;
 
@@ -223,11 +225,15 @@ impl Hashes {
             Ok((m.dev(), m.ino(), m.size(), times.0, times.1))
         };
         let before = state(&file)?;
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = known().get(&before).cloned();
+        if before.2 > MOST_PROGRAM_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        // One at a time: callers cost no more than one processor, and a file that
+        // several run is read once.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = known.get(&before).cloned();
         let sha256 = kept.map_or_else(|| sha256_of(&file), Ok)?;
         if state(&file)? == before {
-            let mut known = known();
             if known.len() >= MOST_HASHES {
                 known.clear();
             }
@@ -237,3 +243,6 @@ impl Hashes {
         Ok(Program { path, file: FileId { device: before.0, inode: before.1 }, sha256 })
     }
 }
+
+#[cfg(test)]
+mod tests;

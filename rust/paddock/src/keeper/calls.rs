@@ -1,9 +1,6 @@
 //! What programs in the sandboxes ask of the gate: who asks is established anew for
 //! every request, a rule of the agent's must allow it, and all of it is written down.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,40 +11,44 @@ use warden::{Answer, Call, Channel};
 
 use super::caller::{Caller, Expected, Hashes, Refusal, judge, look};
 use super::grants::GuardHandle;
+use super::herdr_desk::open_relay;
 use super::questions::{Questions, Reply, Scope, Wanted};
 use super::roster::Roster;
-use crate::agent::{CallersProgram, GateRule, RequestKind};
-use crate::gate::herdr::{self, HerdrClient, MOST_REQUEST_BYTES, OwnPane};
+use super::rules::{AgentProgram, allow};
+use crate::agent::{GateRule, RequestKind};
+use crate::error::Error;
+use crate::gate::herdr::Relay;
 use crate::launch::Plan;
 use crate::launch::canonical_host;
 use crate::notices::Notices;
 use crate::pins::Pinning;
 use crate::state::Ledger;
-use confine::proc::FileId;
 
 /// The longest that anybody waits for a person.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 /// Whether who asked is there still.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// Between two things that are told to the person, or to herdr.
+/// Between two things that are told to the person.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long a caller has for its next request.
+const NEXT_LIMIT: Duration = Duration::from_secs(5);
 /// The longest text that is told, in characters.
 const MOST_TEXT: usize = 200;
 
 /// All that a call needs of the launch.
 pub(super) struct Desk {
     roster: Arc<Roster>,
-    ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<Ledger>,
     notices: Notices,
     rules: Vec<GateRule>,
-    /// The agent's own program, by file and sha256.
-    agent: (FileId, Option<String>),
+    agent: AgentProgram,
     /// What `grants` answers, but for the hosts.
     grants: Value,
     launch: String,
     pub(super) questions: Questions,
     pub(super) guard: GuardHandle,
-    pane: Option<(OwnPane, HerdrClient)>,
+    /// To herdr, where the keeper is in a pane of it.
+    pub(super) relay: Option<Relay>,
     hashes: Hashes,
     /// When the person was told something last.
     last_told: Mutex<Option<Instant>>,
@@ -60,26 +61,23 @@ impl Desk {
         roster: Arc<Roster>,
         ledger: Arc<Ledger>,
         notices: Notices,
-    ) -> Self {
-        let kind = plan.agent.file.herdr.as_deref().unwrap_or(&plan.agent.file.name);
-        let pane = OwnPane::find(|name| std::env::var_os(name), kind).map(|pane| {
-            let client = HerdrClient::new(pane.socket());
-            (pane, client)
-        });
-        Self {
+    ) -> Result<Self, Error> {
+        let relay = open_relay(&plan.agent.file, &ledger)?;
+        let (file, sha256) = (plan.program.file, pinned.agent_sha256.clone());
+        Ok(Self {
             roster,
             ledger,
             notices,
             rules: plan.agent.file.gate.clone(),
-            agent: (plan.program.file, pinned.agent_sha256.clone()),
+            agent: AgentProgram { file, sha256 },
             grants: plan.grants_for_agent(),
             launch: plan.id.as_str().to_owned(),
             questions: Questions::default(),
             guard: GuardHandle::new(&plan.hosts, &plan.exceptions),
-            pane,
+            relay,
             hashes: Hashes::default(),
             last_told: Mutex::default(),
-        }
+        })
     }
 
     /// Serves a caller that speaks the gate's protocol, request after request.
@@ -90,7 +88,7 @@ impl Desk {
             if channel.send(&answer, &[]).is_err() {
                 return;
             }
-            match channel.receive::<warden::ToKeeper>() {
+            match channel.receive_by::<warden::ToKeeper>(Instant::now() + NEXT_LIMIT) {
                 Ok((warden::ToKeeper::Call { call: next, .. }, _)) => call = next,
                 _ => return,
             }
@@ -111,7 +109,7 @@ impl Desk {
     }
 
     /// Who calls, if that is allowed to ask for such a thing; written down either way.
-    fn admit(&self, process: &PidFd, kind: RequestKind) -> Result<Caller, Refusal> {
+    pub(super) fn admit(&self, process: &PidFd, kind: RequestKind) -> Result<Caller, Refusal> {
         let caller = match self.identify(process) {
             Ok(caller) => caller,
             Err(refusal) => {
@@ -119,7 +117,7 @@ impl Desk {
                 return Err(refusal);
             }
         };
-        let allowed = self.allows(&caller, kind);
+        let allowed = allow(&self.rules, &caller, kind, &self.agent);
         self.note(kind, &caller.to_json(), allowed.as_ref().err());
         allowed.map(|()| caller)
     }
@@ -134,42 +132,6 @@ impl Desk {
         let agent = |layer| self.roster.agent(layer);
         let expected = Expected { uid: self.roster.uid, filters, agent: &agent };
         judge(&evidence, &expected)
-    }
-
-    /// Whether a rule lets the caller ask for that.
-    fn allows(&self, caller: &Caller, kind: RequestKind) -> Result<(), Refusal> {
-        let mut refusal =
-            Refusal::new(NOT_ALLOWED, "no rule in the agent's file lets anybody here ask for that");
-        for rule in self.rules.iter().filter(|rule| rule.requests.contains(&kind)) {
-            match self.fits(rule, caller) {
-                Ok(()) => return Ok(()),
-                Err(why) => refusal = Refusal::new(NOT_ALLOWED, why),
-            }
-        }
-        Err(refusal)
-    }
-
-    fn fits(&self, rule: &GateRule, caller: &Caller) -> Result<(), String> {
-        if rule.sandbox.is_some_and(|sandbox| sandbox.layer() != caller.layer) {
-            return Err(format!("it is in the {} sandbox", caller.layer));
-        }
-        if rule.from_agent && !caller.descends_from_agent {
-            return Err("the agent's own process is not among its parents".into());
-        }
-        if rule.program == CallersProgram::Any {
-            return Ok(());
-        }
-        let (file, sha256) = &self.agent;
-        if caller.program.file != *file {
-            return Err("it does not run the agent's own program".into());
-        }
-        if sha256.as_ref() != Some(&caller.program.sha256) {
-            return Err("the agent's program is not the one that was checked any more".into());
-        }
-        match &caller.foreign_code {
-            Some(path) => Err(format!("it has code of {} in it", escape_short(path, MOST_TEXT))),
-            None => Ok(()),
-        }
     }
 
     fn note(&self, kind: RequestKind, caller: &Value, refusal: Option<&Refusal>) {
@@ -219,9 +181,8 @@ impl Desk {
         let message = message.map(shown);
         let details = json!({ "state": state, "message": message });
         self.ledger.add_from_outside("report", details);
-        if let Some((pane, herdr)) = &self.pane {
-            let said = herdr::report(pane, herdr, state, message.as_deref());
-            self.ledger.add_from_outside("herdr", json!({ "report": state, "said": said }));
+        if let Some(relay) = &self.relay {
+            relay.report(state, message.as_deref());
         }
         Answer::Done { result: Value::Null }
     }
@@ -274,13 +235,6 @@ impl Desk {
         Answer::Denied { why: format!("nobody answered in {} s", limit.as_secs()) }
     }
 
-    /// The agent has ended: what it reported to herdr goes.
-    pub(super) fn release_pane(&self) {
-        if let Some((pane, herdr)) = &self.pane {
-            herdr::release(pane, herdr);
-        }
-    }
-
     /// A person grants something: whoever asked for it is told, and how many did.
     pub(super) fn grant(&self, wanted: &Wanted, scope: Scope) -> Result<usize, String> {
         if let Wanted::Host(host) = wanted {
@@ -313,7 +267,7 @@ impl Desk {
             .collect()
     }
 
-    /// Not too often: the person, and herdr, have one screen.
+    /// Not too often: the person has one screen.
     fn may_tell(&self) -> bool {
         let mut last = self.last_told.lock().unwrap_or_else(PoisonError::into_inner);
         let may = last.is_none_or(|last| last.elapsed() >= PAUSE);
@@ -322,34 +276,7 @@ impl Desk {
         }
         may
     }
-
-    /// Serves a caller that speaks herdr's protocol: one request.
-    pub(super) fn serve_herdr(&self, stream: &UnixStream) {
-        let Ok(process) = PidFd::of_peer(stream.as_fd()) else { return };
-        let answer = if let Err(refusal) = self.admit(&process, RequestKind::Herdr) {
-            herdr::refusal(&refusal.to_string())
-        } else {
-            let mut line = Vec::new();
-            let most = MOST_REQUEST_BYTES as u64 + 1;
-            if BufReader::new(stream).take(most).read_until(b'\n', &mut line).is_err() {
-                return;
-            }
-            self.answer_herdr(&line)
-        };
-        let _ = (&*stream).write_all(&answer);
-    }
-
-    fn answer_herdr(&self, line: &[u8]) -> Vec<u8> {
-        let Some((pane, client)) = &self.pane else {
-            return herdr::refusal("paddock was not started in a pane of herdr's");
-        };
-        let (answer, record) = herdr::exchange(line, pane, client);
-        self.ledger.add_from_outside("herdr", json!({ "herdr": record }));
-        answer
-    }
 }
-
-const NOT_ALLOWED: &str = "not-allowed";
 
 fn granted(wanted: &Wanted, scope: Scope) -> Answer {
     let scope = match wanted {

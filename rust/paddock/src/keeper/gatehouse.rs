@@ -8,11 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use confine::pidfd::PidFd;
 use confine::proc::{TaskFiles, executable};
 use confine::{Layer, Pid, ProcessId};
+use rustix::io::retry_on_intr;
 use rustix::net::RecvFlags;
 
 use super::calls::Desk;
@@ -66,33 +67,40 @@ pub(super) fn open(path: &Path, events: Sender<Event>, desk: Arc<Desk>) -> std::
 }
 
 fn serve(stream: UnixStream, events: &Sender<Event>, desk: &Desk) {
+    // The handle is taken before anything is waited for: the caller may be gone by
+    // then, and another have its id.
+    let process = PidFd::of_peer(stream.as_fd());
+    let deadline = Instant::now() + HELLO_LIMIT;
     let limits = stream
         .set_read_timeout(Some(HELLO_LIMIT))
         .and_then(|()| stream.set_write_timeout(Some(HELLO_LIMIT)));
     if limits.is_err() {
         return;
     }
-    // A frame of the gate's own begins with the first byte of its length, which is 0.
     let mut first = [0];
-    match rustix::net::recv(&stream, &mut first, RecvFlags::PEEK) {
-        Ok((1.., _)) if first == *b"{" => return desk.serve_herdr(&stream),
+    match retry_on_intr(|| rustix::net::recv(&stream, &mut first[..], RecvFlags::PEEK)) {
         Ok((1.., _)) => {}
         _ => return,
     }
-    let channel = Channel::new(stream);
-    let process = match PidFd::of_peer(channel.as_fd()) {
+    let refuse = |caller: Option<ProcessId>, why: String| {
+        let _ = events.send(Event::Refused { caller, why });
+    };
+    let process = match process {
         Ok(process) => process,
         Err(error) => {
-            let why = format!("the kernel does not say who it is: {error}");
-            let _ = events.send(Event::Refused { caller: None, why });
-            return;
+            return refuse(None, format!("the kernel does not say who it is: {error}"));
         }
     };
-    let caller = process.id();
-    let refuse = |why: String| {
-        let _ = events.send(Event::Refused { caller: Some(caller), why });
-    };
-    let layer = match channel.receive::<ToKeeper>() {
+    let refuse = |why: String| refuse(Some(process.id()), why);
+    // A frame of the gate's own begins with the first byte of its length, which is 0.
+    if first == *b"{" {
+        if let Err(why) = desk.serve_herdr(&stream, &process, deadline) {
+            refuse(why);
+        }
+        return;
+    }
+    let channel = Channel::new(stream);
+    let layer = match channel.receive_by::<ToKeeper>(deadline) {
         Ok((ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, _)) => layer,
         Ok((ToKeeper::Call { version: PROTOCOL_VERSION, call }, _)) => {
             return desk.serve(&channel, &process, call);

@@ -13,11 +13,13 @@ mod events;
 mod failure;
 mod gatehouse;
 mod grants;
+mod herdr_desk;
 mod log;
 mod pins;
 mod questions;
 mod reach;
 mod roster;
+mod rules;
 mod spawn;
 mod stage;
 mod start;
@@ -433,7 +435,7 @@ impl<'a> Keeper<'a> {
         );
         spawn::become_subreaper().map_err(unusable)?;
         let (roster, ledger) = (Arc::new(roster), Arc::new(ledger));
-        let desk = calls::Desk::new(plan, pinned, roster.clone(), ledger.clone(), notices);
+        let desk = calls::Desk::new(plan, pinned, roster.clone(), ledger.clone(), notices)?;
         Ok(Self {
             plan,
             pinned,

@@ -4,6 +4,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::gate::herdr::OwnPane;
+
 /// The caller's variables that say how to speak and draw, and nothing else.
 const FROM_CALLER: [&str; 14] = [
     "COLORTERM",
@@ -112,12 +114,12 @@ pub(super) fn for_agent(
 }
 
 /// So that programs find the gate; and those that speak to herdr find it there, where
-/// the keeper itself is in a pane of herdr's.
-pub(super) fn for_gate(gate: &Path) -> Variables {
+/// the keeper has a pane of herdr's to speak for.
+pub(super) fn for_gate(gate: &Path, pane: Option<&OwnPane>) -> Variables {
     let mut variables: Variables = vec![(warden::GATE_VARIABLE.into(), gate.into())];
-    if let Some(pane) = std::env::var_os("HERDR_PANE_ID").filter(|pane| !pane.is_empty()) {
+    if let Some(pane) = pane {
         variables.push(("HERDR_ENV".into(), "1".into()));
-        variables.push(("HERDR_PANE_ID".into(), pane));
+        variables.push(("HERDR_PANE_ID".into(), pane.pane_id().into()));
         variables.push(("HERDR_SOCKET_PATH".into(), gate.into()));
     }
     variables

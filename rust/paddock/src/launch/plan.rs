@@ -19,6 +19,7 @@ use super::{
 };
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
+use crate::gate::herdr::OwnPane;
 use crate::output::shown;
 use warden::Link;
 
@@ -367,7 +368,8 @@ fn values_for_half(
         paths.temporary(half)
     };
     let mut variables = environment::for_agent(&home, &temporary, &program.path, &paths.programs());
-    variables.extend(environment::for_gate(&paths.gate()));
+    let pane = OwnPane::of_this_process(agent.file.herdr_kind());
+    variables.extend(environment::for_gate(&paths.gate(), pane.as_ref()));
     if half == "server" {
         variables.extend(environment::for_proxy(proxy));
     }

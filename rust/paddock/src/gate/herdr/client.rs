@@ -1,6 +1,6 @@
 //! One request to the real herdr, and its reply, within a deadline.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::io::retry_on_intr;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// How long herdr has for one report. Its hooks wait half a second.
-const LIMIT: Duration = Duration::from_secs(1);
+use super::line::{left_until, read_line};
+
+/// How long herdr has for one report: as long as its own hooks wait.
+const LIMIT: Duration = Duration::from_millis(500);
 /// The longest reply. To a report it is a hundred bytes.
 const MOST_REPLY_BYTES: usize = 16 << 10;
 
-/// Why herdr's reply could not be had. Nothing in it names a path: it is told
-/// to the agent.
+/// Why herdr's reply could not be had.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ClientError {
     #[error("herdr cannot be reached: {}", .0.kind())]
@@ -30,11 +31,13 @@ pub(super) enum ClientError {
 }
 
 impl From<io::Error> for ClientError {
-    /// A socket's time-out is `EAGAIN` (socket(7), `SO_RCVTIMEO`).
+    /// A socket's time-out is `EAGAIN` (socket(7), `SO_SNDTIMEO`).
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Deadline,
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Closed,
+            io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::UnexpectedEof => Self::Closed,
             _ => Self::Io(error),
         }
     }
@@ -63,27 +66,10 @@ impl HerdrClient {
     pub(super) fn send(&self, line: &[u8]) -> Result<Vec<u8>, ClientError> {
         let deadline = Instant::now() + self.limit;
         let mut stream = self.connect()?;
-        stream.set_write_timeout(Some(left(deadline)?))?;
+        stream.set_write_timeout(Some(left_until(deadline)?))?;
         stream.write_all(line)?;
-        let mut reply = Vec::new();
-        let mut buffer = [0; 1024];
-        loop {
-            stream.set_read_timeout(Some(left(deadline)?))?;
-            let read = match stream.read(&mut buffer) {
-                Ok(0) => return Err(ClientError::Closed),
-                Ok(read) => &buffer[..read],
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(e.into()),
-            };
-            if let Some(end) = read.iter().position(|b| *b == b'\n') {
-                reply.extend_from_slice(&read[..end]);
-                return Ok(reply);
-            }
-            reply.extend_from_slice(read);
-            if reply.len() > MOST_REPLY_BYTES {
-                return Err(ClientError::TooLong);
-            }
-        }
+        let reply = read_line(&stream, MOST_REPLY_BYTES, deadline)?;
+        if reply.len() > MOST_REPLY_BYTES { Err(ClientError::TooLong) } else { Ok(reply) }
     }
 
     fn connect(&self) -> Result<UnixStream, ClientError> {
@@ -102,9 +88,4 @@ impl HerdrClient {
         retry_on_intr(|| connect(&stream, &address)).map_err(failed)?;
         Ok(stream)
     }
-}
-
-fn left(deadline: Instant) -> Result<Duration, ClientError> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() { Err(ClientError::Deadline) } else { Ok(left) }
 }

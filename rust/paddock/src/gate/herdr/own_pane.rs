@@ -21,10 +21,15 @@ pub(crate) struct OwnPane {
 
 impl OwnPane {
     /// The pane of this process, if it has one.
+    pub(crate) fn of_this_process(agent: &str) -> Option<Self> {
+        Self::find(|name| std::env::var_os(name), agent)
+    }
+
+    /// The pane that an environment names.
     ///
-    /// `variable` gives a variable of the keeper's environment. `agent` is the
+    /// `variable` gives a variable of it. `agent` is the
     /// kind that herdr knows the agent by.
-    pub(crate) fn find(variable: impl Fn(&str) -> Option<OsString>, agent: &str) -> Option<Self> {
+    pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>, agent: &str) -> Option<Self> {
         let pane_id = name(&variable("HERDR_PANE_ID")?)?;
         let agent = name(OsStr::new(agent))?;
         let socket = PathBuf::from(variable("HERDR_SOCKET_PATH")?);

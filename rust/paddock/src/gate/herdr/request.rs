@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::MOST_REQUEST_BYTES;
+use super::{MOST_REQUEST_BYTES, REFUSED};
 
 /// Why a request is not carried out.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Refusal {
     /// herdr's word for a request that it cannot read, or our own.
     pub(super) fn code(&self) -> &'static str {
         match self {
-            Self::Method(_) => "refused_in_sandbox",
+            Self::Method(_) => REFUSED,
             Self::TooLong | Self::NotJson(_) | Self::Field { .. } => "invalid_request",
         }
     }
