@@ -5,6 +5,8 @@
 
 pub mod faults;
 pub mod files;
+pub mod herdr;
 pub mod host;
 pub mod model;
+pub mod real_herdr;
 pub mod terminal;

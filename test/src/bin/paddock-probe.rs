@@ -6,7 +6,7 @@
 //! or `KIND:ARGUMENT no` and the error. `@FILE` stands for the lines of a file.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -74,6 +74,8 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
         "gate" => gate::ask(argument),
         "gate-then" => gate::ask_and_become(path),
         "gate-on" => gate::ask_on(),
+        "herdr" => ask_herdr(argument),
+        "mute" => send_half_to_herdr(argument),
         "signal" => Ok(rustix::process::test_kill_process(process(argument)?)?),
         "pidfd" => signal_by_pidfd(process(argument)?),
         "limit" => change_limit(process(argument)?),
@@ -150,6 +152,31 @@ fn through_proxy(target: &str) -> io::Result<()> {
         Some("200") => Ok(()),
         _ => Err(io::Error::other(status.trim_end().to_owned())),
     }
+}
+
+/// Sends herdr a request line as its hooks do, and prints the reply.
+fn ask_herdr(request: &str) -> io::Result<()> {
+    let mut stream = UnixStream::connect(herdrs_socket()?)?;
+    stream.set_read_timeout(Some(LIMIT))?;
+    writeln!(stream, "{request}")?;
+    let mut reply = String::new();
+    io::BufReader::new(stream).read_line(&mut reply)?;
+    print!("{reply}");
+    if reply.ends_with('\n') { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// The same without the end of the line, and waits for the other side to give up.
+fn send_half_to_herdr(request: &str) -> io::Result<()> {
+    let mut stream = UnixStream::connect(herdrs_socket()?)?;
+    stream.set_read_timeout(Some(LIMIT * 4))?;
+    write!(stream, "{request}")?;
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply)?;
+    if reply.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+fn herdrs_socket() -> io::Result<std::ffi::OsString> {
+    std::env::var_os("HERDR_SOCKET_PATH").ok_or_else(|| io::Error::other("no herdr is named"))
 }
 
 fn process(text: &str) -> io::Result<Pid> {

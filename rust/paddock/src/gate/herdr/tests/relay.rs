@@ -157,7 +157,9 @@ fn many_at_once_leave_the_newest() {
         let relay = relay.clone();
         std::thread::spawn(move || (0..100).for_each(|_| drop(relay.answer(&report("working")))))
     });
-    reporters.into_iter().for_each(|reporter| reporter.join().unwrap());
+    for reporter in reporters {
+        reporter.join().unwrap();
+    }
     relay.answer(&report("idle"));
     while next(&notes).0 != "idle" {}
     assert_eq!(told(&herdr).last().map(String::as_str), Some("idle"));
