@@ -360,10 +360,56 @@ fn who_is_not_of_the_agent_reports_nothing() {
 }
 
 /// The stand-in as an agent that herdr knows.
-fn add_known_agent(host: &Host) {
+fn add_known_agent(host: &Host, kind: &str) {
     let file = standin_file("boxed");
     let name = "name = \"boxed\"\n";
-    host.add_agent("boxed", &file.replace(name, &format!("{name}herdr = \"claude\"\n")));
+    host.add_agent("boxed", &file.replace(name, &format!("{name}herdr = \"{kind}\"\n")));
+}
+
+#[test]
+fn a_real_hook_of_herdrs_shows_its_state_from_inside_and_keeps_its_session_there() {
+    let host = Host::new();
+    add_known_agent(&host, "kimi");
+    let hook = host.workspace().join("hook.sh");
+    let Some(herdr) = RealHerdr::start(&host) else { return };
+    host.write(".kimi-code/config.toml", "");
+    let installed = herdr.cli(&["integration", "install", "kimi"]);
+    assert_eq!(installed.code(), Some(0), "{installed:?}");
+    std::fs::copy(host.home().join(".kimi-code/hooks/herdr-agent-state.sh"), &hook).unwrap();
+    let call = |action: &str| {
+        let hook = hook.display();
+        format!("echo '{{\"session_id\":\"5e5510\"}}' | sh {hook} {action}")
+    };
+    let calls = format!("{}; {}", call("session"), call("working"));
+
+    let (pane, control) = (herdr.shell_pane(), herdr.shell_pane());
+    let until_end = format!("{calls}; until [ -e end ]; do sleep 0.01; done");
+    herdr.type_into(&pane, &host.agent_command("boxed", &[], &[&until_end]));
+    let is_shown = |pane: &str| {
+        let shown = herdr.look(pane);
+        (shown["agent"] == "kimi" && shown["agent_status"] == "working").then_some(shown)
+    };
+    let shown = wait_for(LIMIT, || is_shown(&pane));
+    let shown = shown.unwrap_or_else(|| panic!("{}\n{:#?}", herdr.screen(&pane), host.ledger()));
+    assert!(shown["agent_session"].is_null(), "{shown}");
+    std::fs::write(host.workspace().join("end"), "").unwrap();
+    let is_ended = || host.records().first()?["status"].as_u64();
+    assert_eq!(wait_for(LIMIT, is_ended), Some(0));
+
+    // herdr believes a source of its own only where it sees that agent run.
+    let mut outside = Command::new("env");
+    let when_seen = format!("until [ -e seen ]; do sleep 0.01; done; {calls}; sleep 60");
+    outside.args(["HERDR_AGENT=kimi", "sh", "-c", &when_seen]);
+    herdr.type_into(&control, &outside);
+    let is_seen = || (herdr.look(&control)["agent"] == "kimi").then_some(());
+    assert!(wait_for(LIMIT, is_seen).is_some(), "{}", herdr.screen(&control));
+    std::fs::write(host.workspace().join("seen"), "").unwrap();
+    let session = || {
+        let shown = is_shown(&control)?;
+        (shown["agent_session"]["value"] == "5e5510").then_some(())
+    };
+    let found = wait_for(LIMIT, session);
+    assert!(found.is_some(), "control: outside it is told, too: {}", herdr.look(&control));
 }
 
 #[test]
@@ -375,7 +421,7 @@ fn the_real_herdr_shows_the_state_and_after_its_restart_no_agent_runs_unsandboxe
     let path = std::env::var("PATH").unwrap();
     let path = format!("{}:{path}", host.home().join("bin").display());
     host.set("PATH", path);
-    add_known_agent(&host);
+    add_known_agent(&host, "claude");
     place_probe(&host);
     let Some(mut herdr) = RealHerdr::start(&host) else { return };
 
