@@ -34,6 +34,8 @@ executables() { # TESTS CARGO-ARGUMENT...
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1\t\2|p' | sort
 }
 
+link_or_copy() { cp -RLl "$@" 2>/dev/null || cp -RL "$@"; }
+
 cd "$root"
 scripts/setup.sh --no-build
 nono=$(find_nono)
@@ -43,6 +45,13 @@ if ! has npm; then
 elif ! codex=$(scripts/install-agent.sh codex); then
     say "without Codex, for the reason above, the tests that need it do not run"
 fi
+clients=
+if ! has npm || ! has python3; then
+    say "without npm and python3 there are few clients to try the guard with"
+elif ! clients=$(scripts/install-clients.sh); then
+    say "without those clients, for the reason above, the tests that need them do not run"
+fi
+rust=$(rustc --print sysroot)
 
 programs=$(executables false build --workspace --bins)
 tests=$(executables true test --workspace --no-run)
@@ -53,6 +62,15 @@ if ((EUID == 0)); then
     mkdir -p "$stage/target/debug/deps" "$stage/bin"
     cut -f 2 <<<"$programs" | xargs -I '{}' cp '{}' "$stage/target/debug/"
     cut -f 2 <<<"$tests" | xargs -I '{}' cp '{}' "$stage/target/debug/deps/"
+    # root's own that the user can read: links where they can be, which cost nothing.
+    mkdir -p "$stage/rust/bin" "$stage/rust/lib"
+    link_or_copy "$rust"/bin/{cargo,rustc} "$stage/rust/bin"
+    link_or_copy "$rust"/lib/lib*.so* "$stage/rust/lib"
+    rust=$stage/rust
+    if [[ -n $clients ]]; then
+        link_or_copy "$clients" "$stage/clients"
+        clients=$stage/clients
+    fi
     if [[ -n ${HERDR_BIN:-} ]]; then
         install "$HERDR_BIN" "$stage/bin/herdr"
         HERDR_BIN=$stage/bin/herdr
@@ -62,7 +80,8 @@ else
     as_user=(env) stage=$root staged_target=$target
 fi
 environment=(PADDOCK_TEST_BIN="$staged_target/debug/paddock" PADDOCK_TEST_STAGE="$stage"
-    PADDOCK_NONO="$nono")
+    PADDOCK_NONO="$nono" PADDOCK_TEST_RUST="$rust")
+[[ -z $clients ]] || environment+=(PADDOCK_TEST_CLIENTS="$clients")
 [[ -z $codex ]] || environment+=(PADDOCK_TEST_CODEX="$codex")
 for name in CI PADDOCK_TEST_ALL PADDOCK_TEST_STRICT HERDR_BIN RUST_BACKTRACE; do
     [[ -z ${!name:-} ]] || environment+=("$name=${!name}")

@@ -9,4 +9,5 @@ pub mod herdr;
 pub mod host;
 pub mod model;
 pub mod real_herdr;
+pub mod registry;
 pub mod terminal;
