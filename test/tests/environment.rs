@@ -42,8 +42,10 @@ const NOT_FOR_AGENTS: [(&str, &str); 24] = [
 
 /// All that a tool of the stand-in may find: how to speak and draw, its own
 /// directories, the way out; `PWD` is its shell's.
-const FOR_TOOLS: [&str; 28] = [
+const FOR_TOOLS: [&str; 30] = [
     "COLORTERM",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
     "HERDR_ENV",
     "HERDR_PANE_ID",
     "HERDR_SOCKET_PATH",

@@ -8,6 +8,7 @@
 mod ask;
 mod attempts;
 mod call;
+mod carry;
 mod channel;
 mod children;
 mod last_will;
@@ -15,6 +16,7 @@ mod link;
 mod others;
 mod protocol;
 mod serve;
+mod ssh;
 mod survey;
 mod tunnel;
 mod unix_sockets;
@@ -22,6 +24,7 @@ mod unix_sockets;
 pub use ask::{GATE_VARIABLE, ask};
 pub use attempts::observe;
 pub use call::{Answer, Call};
+pub use carry::carry;
 pub use channel::{Channel, ChannelError};
 pub use link::{Link, await_server};
 pub use protocol::{
@@ -29,6 +32,7 @@ pub use protocol::{
     PROTOCOL_VERSION, Program, Proving, ToKeeper, ToWarden, UnixLimit,
 };
 pub use serve::run;
+pub use ssh::refuse_ssh;
 pub use survey::survey;
 pub use tunnel::open_tunnel;
 

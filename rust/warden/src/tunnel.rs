@@ -53,7 +53,7 @@ pub(crate) fn ask_for_tunnel(
 }
 
 /// Its user part, where it has one, and where it listens.
-fn proxy() -> Option<(Option<String>, SocketAddr)> {
+pub(crate) fn proxy() -> Option<(Option<String>, SocketAddr)> {
     let named = std::env::var("HTTPS_PROXY").ok()?;
     let named = named.strip_prefix("http://")?.trim_end_matches('/');
     let (user, address) = match named.rsplit_once('@') {

@@ -97,7 +97,7 @@ impl Registry {
         self.write(&format!("{versions}/v1.0.0.info"), information.to_string());
         self.write(&format!("{versions}/v1.0.0.mod"), module);
         let archive = self.write(&format!("{versions}/v1.0.0.zip"), "");
-        zip(&archive, directory.path(), &[&format!("{root}/go.mod"), &format!("{root}/tiny.go")]);
+        zip(&archive, directory.path(), &["registry.test"]);
     }
 
     /// A repository with one commit, for clients that know no protocol of git's but
@@ -151,9 +151,9 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
     output.expect("tar").stdout
 }
 
-/// Puts these files of `directory` into the archive `to`.
-fn zip(to: &Path, directory: &Path, files: &[&str]) {
+/// Puts these, directories with all that is in them, of `directory` into the archive `to`.
+fn zip(to: &Path, directory: &Path, names: &[&str]) {
     let mut command = Command::new("python3");
-    command.args(["-m", "zipfile", "-c"]).arg(to).args(files).current_dir(directory);
+    command.args(["-m", "zipfile", "-c"]).arg(to).args(names).current_dir(directory);
     assert!(command.status().is_ok_and(|status| status.success()), "python3 makes an archive");
 }

@@ -38,6 +38,7 @@ fn git_fetches_through_the_guard() {
     let requests: Vec<_> = requests.iter().map(String::as_str).collect();
     Fetch {
         command: "export GIT_SSL_CAINFO=$CA\n\
+            if [ -x /usr/bin/git ]; then PATH=/usr/bin:$PATH; fi\n\
             git clone --quiet $BASE/git/tiny.git && cat tiny/file",
         requests: &requests,
         refusal: "403",

@@ -22,14 +22,16 @@ fn npm_fetches_through_the_guard() {
             cat node_modules/tiny/index.js",
         requests: &NPM,
         refusal: "403",
-        tries: 1,
+        tries: 2,
     }
     .try_from(&registry, &[]);
 }
 
 /// A client of npm's registry that itself is a package, run by the system's node.
 fn package(script: &str, command: &str, requests: &[&str], refusal: &str, tries: usize) {
-    let Some(directory) = installed(script).filter(|_| is_there("node", true)) else { return };
+    let Some(directory) = installed(script, false).filter(|_| is_there("node", true)) else {
+        return;
+    };
     let registry = Registry::start();
     registry.add_npm_package();
     let command = command.replace("CLIENT", directory.join(script).to_str().unwrap());
@@ -46,7 +48,7 @@ fn yarn_1_fetches_through_the_guard() {
          cat node_modules/tiny/index.js",
         &NPM,
         "403",
-        1,
+        5,
     );
 }
 
@@ -75,14 +77,14 @@ fn pnpm_fetches_through_the_guard() {
          cat node_modules/tiny/index.js",
         &NPM,
         "403",
-        1,
+        2,
     );
 }
 
 #[test]
 fn buns_installer_fetches_through_the_guard() {
     let program = "node_modules/@oven/bun-linux-x64-baseline/bin/bun";
-    let Some(directory) = installed(program) else { return };
+    let Some(directory) = installed(program, false) else { return };
     let registry = Registry::start();
     registry.add_npm_package();
     let bun = directory.join(program);
@@ -115,14 +117,15 @@ fn pip_fetches_through_the_guard() {
             cat tiny.py",
         requests: &PYTHON,
         refusal: "403",
-        tries: 1,
+        tries: 6,
     }
     .try_from(&registry, &[]);
 }
 
 #[test]
 fn uv_fetches_through_the_guard() {
-    let Some(directory) = installed("python/bin/uv").filter(|_| is_there("python3", true)) else {
+    let Some(directory) = installed("python/bin/uv", false).filter(|_| is_there("python3", true))
+    else {
         return;
     };
     let registry = Registry::start();
@@ -137,8 +140,8 @@ fn uv_fetches_through_the_guard() {
             uv.display()
         ),
         requests: &PYTHON,
-        refusal: "403",
-        tries: 1,
+        refusal: "tunnel error",
+        tries: 4,
     }
     .try_from(&registry, &[directory]);
 }
@@ -169,14 +172,14 @@ fn cargo_fetches_through_the_guard() {
             "GET /cargo/tiny-1.0.0.crate 200",
         ],
         refusal: "403",
-        tries: 1,
+        tries: 4,
     }
     .try_from(&registry, &[toolchain]);
 }
 
 #[test]
 fn go_fetches_through_the_guard() {
-    let Some(directory) = installed("python/go/bin/go") else { return };
+    let Some(directory) = installed("python/go/bin/go", false) else { return };
     let registry = Registry::start();
     registry.add_go_module();
     let go = directory.join("python/go/bin/go");

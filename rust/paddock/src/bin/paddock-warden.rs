@@ -13,7 +13,9 @@ const USAGE: &str = "started by paddock, which is what you want to type; it take
   await --link LINK -- ARGV...   wait for the agent's server, then become its client
   canary                         do nothing, for others to fail to reach
   try [--own-terminal]           make the attempts on standard input, for the doctor
-  ask ...                        ask the gate, as `paddock ask` inside a sandbox";
+  ask ...                        ask the gate, as `paddock ask` inside a sandbox
+  ssh ...                        tell git that SSH does not leave the sandbox
+  tunnel HOST:PORT               carry standard input and output through the guard";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
@@ -53,6 +55,8 @@ fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some(("ask", _)) => warden::ask(&arguments[1..]),
+        Some(("ssh", _)) => Ok(warden::refuse_ssh(&arguments[1..])),
+        Some(("tunnel", [target])) => warden::carry(target),
         Some(("canary", [])) => {
             // Where Yama is in force nobody could trace it but its parent, and what is
             // refused would be refused to everybody (`PR_SET_PTRACER`, `prctl(2)`).

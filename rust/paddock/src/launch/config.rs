@@ -76,6 +76,8 @@ pub(crate) struct Egress {
     /// `name = "address"`: that name is not looked up, and the address may be
     /// a private one.
     pub(crate) exceptions: BTreeMap<String, String>,
+    /// Whether git may use SSH, through the guard, to hosts that are granted with its port.
+    pub(crate) ssh: bool,
 }
 
 /// What a person sets for one agent.

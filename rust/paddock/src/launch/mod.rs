@@ -14,6 +14,7 @@ mod layers;
 mod plan;
 mod ports;
 mod programs;
+mod ssh;
 mod tier;
 mod unix;
 mod versions;

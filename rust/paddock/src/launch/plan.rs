@@ -207,6 +207,11 @@ impl Plan {
         // In a network of the launch's own nobody else reaches the guard.
         let secret = if tier.isolates_network() { None } else { Some(random_password()?) };
         let proxy = Proxy { port: ports.guard, secret };
+        let way_out = [
+            environment::for_proxy(&proxy),
+            super::ssh::variables(&programs.warden.path, config.egress.ssh),
+        ]
+        .concat();
         let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {
             values_for_half(
                 &agent,
@@ -218,7 +223,7 @@ impl Plan {
                 &paths,
                 &program,
                 tier,
-                &proxy,
+                &way_out,
             )
         };
         let server = half("server", &agent.file.server, &[])?;
@@ -348,7 +353,7 @@ fn values_for_half(
     paths: &Paths,
     program: &Found,
     tier: Tier,
-    proxy: &Proxy,
+    way_out: &[(OsString, OsString)],
 ) -> Result<AgentHalf, Error> {
     let home = directories.data.join("homes").join(&agent.file.name).join(half);
     let mut values = values.clone();
@@ -371,7 +376,7 @@ fn values_for_half(
     let pane = OwnPane::of_this_process(agent.file.herdr_kind());
     variables.extend(environment::for_gate(&paths.gate(), pane.as_ref()));
     if half == "server" {
-        variables.extend(environment::for_proxy(proxy));
+        variables.extend_from_slice(way_out);
     }
     let asked = settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
     if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
