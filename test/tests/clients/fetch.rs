@@ -7,7 +7,7 @@ use paddock_test::host::{Host, finish, skip};
 use paddock_test::registry::{NAME, Registry};
 
 /// The tiers that differ in what a client is told: in `ported` the guard wants a secret.
-const TIERS: [&str; 2] = ["sealed", "ported"];
+pub(crate) const TIERS: [&str; 2] = ["sealed", "ported"];
 
 /// A name that no launch here is granted.
 const REFUSED: &str = "refused.test";

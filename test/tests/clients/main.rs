@@ -8,3 +8,4 @@ mod fetch;
 mod files;
 mod packages;
 mod runtimes;
+mod ssh;
