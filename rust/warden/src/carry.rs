@@ -1,6 +1,7 @@
 //! `tunnel`: standard input and output, carried to a host and back through the guard.
 
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::ExitCode;
@@ -38,9 +39,11 @@ pub fn carry(target: &OsStr) -> anyhow::Result<ExitCode> {
         let mut reason = Vec::new();
         // Without it there is the status.
         let _ = from.take(LONGEST_REASON).read_to_end(&mut reason);
-        let lines = reason.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).take(2);
-        let lines: String = lines.map(|line| format!("\n  {}", escape_short(line, 200))).collect();
-        bail!("no tunnel to {}: the guard answers {status}{lines}", shown());
+        let mut said = String::new();
+        for line in reason.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).take(2) {
+            let _ = write!(said, "\n  {}", escape_short(line, 200));
+        }
+        bail!("no tunnel to {}: the guard answers {status}{said}", shown());
     }
     // A session is silent for as long as it likes.
     let to = from.get_ref().try_clone()?;

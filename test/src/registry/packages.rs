@@ -33,35 +33,27 @@ impl Registry {
         self.write("npm/tiny/index", packument.to_string());
     }
 
-    /// As a Python package index has it (PEP 503), below `pip/`.
+    /// As a Python package index has it (PEP 503), below `pip/simple`; and below
+    /// `pip/described` with the package's metadata beside it (PEP 658).
     pub fn add_python_package(&self) {
-        let directory = tempfile::tempdir().expect("a directory");
-        let information = "tiny-1.0.0.dist-info";
-        write(directory.path(), "tiny.py", "VALUE = 'fetched'\n");
-        write(
-            directory.path(),
-            &format!("{information}/METADATA"),
-            "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0.0\n",
-        );
-        write(
-            directory.path(),
-            &format!("{information}/WHEEL"),
-            "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        );
-        write(
-            directory.path(),
-            &format!("{information}/RECORD"),
-            &format!(
-                "tiny.py,,\n{information}/METADATA,,\n{information}/WHEEL,,\n{information}/RECORD,,\n"
-            ),
-        );
-        let wheel = "tiny-1.0.0-py3-none-any.whl";
-        self.write(&format!("pip/{wheel}"), "");
-        zip(&self.files().join("pip").join(wheel), directory.path(), &["tiny.py", information]);
-        self.write(
-            "pip/simple/tiny/index",
-            format!("<!DOCTYPE html><html><body><a href=\"{BASE}/pip/{wheel}\">{wheel}</a></body></html>\n"),
-        );
+        let metadata = "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0.0\n";
+        let about = |file: &str| format!("tiny-1.0.0.dist-info/{file}");
+        let files = ["METADATA", "WHEEL", "RECORD"].map(about);
+        let record = format!("tiny.py,,\n{},,\n", files.join(",,\n"));
+        let wheel = zip(&[
+            ("tiny.py", "VALUE = 'fetched'\n"),
+            (&files[0], metadata),
+            (&files[1], "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            (&files[2], &record),
+        ]);
+        let name = "tiny-1.0.0-py3-none-any.whl";
+        self.write(&format!("pip/{name}"), wheel);
+        self.write(&format!("pip/{name}.metadata"), metadata);
+        for (index, attribute) in [("simple", ""), ("described", " data-core-metadata=\"true\"")] {
+            let link = format!("<a href=\"{BASE}/pip/{name}\"{attribute}>{name}</a>");
+            let page = format!("<!DOCTYPE html><html><body>{link}</body></html>\n");
+            self.write(&format!("pip/{index}/tiny/index"), page);
+        }
     }
 
     /// As a sparse index of cargo's has it, below `cargo/`.
@@ -86,18 +78,16 @@ impl Registry {
 
     /// As a proxy of Go modules has it, below `go/`.
     pub fn add_go_module(&self) {
-        let directory = tempfile::tempdir().expect("a directory");
         let module = "module registry.test/tiny\n";
         let root = "registry.test/tiny@v1.0.0";
-        write(directory.path(), &format!("{root}/go.mod"), module);
-        write(directory.path(), &format!("{root}/tiny.go"), "package tiny\n");
         let versions = "go/registry.test/tiny/@v";
         self.write(&format!("{versions}/list"), "v1.0.0\n");
         let information = json!({ "Version": "v1.0.0", "Time": "2020-01-01T00:00:00Z" });
         self.write(&format!("{versions}/v1.0.0.info"), information.to_string());
         self.write(&format!("{versions}/v1.0.0.mod"), module);
-        let archive = self.write(&format!("{versions}/v1.0.0.zip"), "");
-        zip(&archive, directory.path(), &["registry.test"]);
+        let files =
+            [(&*format!("{root}/go.mod"), module), (&*format!("{root}/tiny.go"), "package tiny\n")];
+        self.write(&format!("{versions}/v1.0.0.zip"), zip(&files));
     }
 
     /// A repository with one commit, for clients that know no protocol of git's but
@@ -139,21 +129,30 @@ fn write(directory: &Path, path: &str, text: &str) {
 
 /// A compressed archive of these files.
 fn archive(files: &[(&str, &str)]) -> Vec<u8> {
+    let tar = ["tar", "--create", "--gzip", "--owner=0", "--group=0", "--file=-"];
+    packed(&tar, files)
+}
+
+/// The same, as Python and Go have it.
+fn zip(files: &[(&str, &str)]) -> Vec<u8> {
+    // Written to what can be sought in: clients read such archives as they come.
+    let script = "import io, sys, zipfile\n\
+        held = io.BytesIO()\n\
+        with zipfile.ZipFile(held, 'w') as archive:\n\
+        \x20   for name in sys.argv[1:]: archive.write(name)\n\
+        sys.stdout.buffer.write(held.getvalue())";
+    packed(&["python3", "-c", script], files)
+}
+
+/// What `command` writes when it is given the names of these files.
+fn packed(command: &[&str], files: &[(&str, &str)]) -> Vec<u8> {
     let directory = tempfile::tempdir().expect("a directory");
     for (path, text) in files {
         write(directory.path(), path, text);
     }
-    let output = Command::new("tar")
-        .args(["--create", "--gzip", "--owner=0", "--group=0", "--file=-"])
-        .args(files.iter().map(|(path, _)| path))
-        .current_dir(directory.path())
-        .output();
-    output.expect("tar").stdout
-}
-
-/// Puts these, directories with all that is in them, of `directory` into the archive `to`.
-fn zip(to: &Path, directory: &Path, names: &[&str]) {
-    let mut command = Command::new("python3");
-    command.args(["-m", "zipfile", "-c"]).arg(to).args(names).current_dir(directory);
-    assert!(command.status().is_ok_and(|status| status.success()), "python3 makes an archive");
+    let mut packing = Command::new(command[0]);
+    packing.args(&command[1..]).args(files.iter().map(|(path, _)| path));
+    let output = packing.current_dir(directory.path()).output().expect(command[0]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
 }

@@ -18,11 +18,11 @@ fn npm_fetches_through_the_guard() {
     registry.add_npm_package();
     Fetch {
         command: "echo '{}' >package.json\n\
-            npm install --cafile=$CA --registry=$BASE/npm/ --no-audit --no-fund tiny\n\
+            npm install --cafile=$CA --registry=$BASE/npm/ --no-audit --no-fund --no-update-notifier tiny\n\
             cat node_modules/tiny/index.js",
         requests: &NPM,
         refusal: "403",
-        tries: 2,
+        tries: 1,
     }
     .try_from(&registry, &[]);
 }
@@ -72,12 +72,12 @@ fn pnpm_fetches_through_the_guard() {
     package(
         "node_modules/pnpm/bin/pnpm.cjs",
         "echo '{}' >package.json\n\
-         export npm_config_registry=$BASE/npm/ npm_config_cafile=$CA\n\
+         export npm_config_registry=$BASE/npm/ npm_config_cafile=$CA npm_config_update_notifier=false\n\
          node CLIENT add tiny\n\
          cat node_modules/tiny/index.js",
         &NPM,
         "403",
-        2,
+        1,
     );
 }
 
@@ -135,11 +135,15 @@ fn uv_fetches_through_the_guard() {
         command: &format!(
             "export SSL_CERT_FILE=$CA\n\
              {} pip install --no-cache --python /usr/bin/python3 --target . \
-                 --index-url $BASE/pip/simple/ tiny\n\
+                 --index-url $BASE/pip/described/ tiny\n\
              cat tiny.py",
             uv.display()
         ),
-        requests: &PYTHON,
+        requests: &[
+            "GET /pip/described/tiny/ 200",
+            "GET /pip/tiny-1.0.0-py3-none-any.whl.metadata 200",
+            "GET /pip/tiny-1.0.0-py3-none-any.whl 200",
+        ],
         refusal: "tunnel error",
         tries: 4,
     }
@@ -196,7 +200,7 @@ fn go_fetches_through_the_guard() {
             "GET /go/registry.test/tiny/@v/v1.0.0.mod 200",
             "GET /go/registry.test/tiny/@v/v1.0.0.zip 200",
         ],
-        refusal: "403",
+        refusal: "Forbidden",
         tries: 1,
     }
     .try_from(&registry, &[directory]);

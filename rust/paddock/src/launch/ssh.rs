@@ -1,7 +1,7 @@
 //! How git in the server sandbox finds SSH: as what says that there is none, or, where the
 //! person chose it, as the real one through the guard.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
@@ -48,6 +48,8 @@ fn quoted(word: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     /// What a shell makes of `words`, one a line.
