@@ -95,10 +95,25 @@ fn look(directory: impl AsFd, path: impl Arg + Copy, number: i32) -> io::Result<
 /// does not say.
 pub fn descriptor_limit(pid: Pid) -> io::Result<i32> {
     let status = std::fs::read(proc_path(pid, "status"))?;
-    status
-        .split(|b| *b == b'\n')
-        .find_map(|line| {
-            std::str::from_utf8(line.strip_prefix(b"FDSize:")?).ok()?.trim().parse().ok()
-        })
-        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    size_of_table(&status).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn size_of_table(status: &[u8]) -> Option<i32> {
+    status.split(|b| *b == b'\n').find_map(|line| {
+        std::str::from_utf8(line.strip_prefix(b"FDSize:")?).ok()?.trim().parse().ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_size_or_none(status: Vec<u8>, size in 0..i32::MAX) {
+            let _ = size_of_table(&status);
+            let status = format!("Name:\tFDSize:\t1\nUmask:\t0022\nFDSize:\t{size}\nGroups:\t \n");
+            proptest::prop_assert_eq!(size_of_table(status.as_bytes()), Some(size));
+        }
+    }
 }

@@ -63,6 +63,8 @@ fn executable_file(line: &[u8]) -> Option<(FileId, Vec<u8>)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::Strategy;
+
     use super::*;
 
     #[test]
@@ -87,5 +89,26 @@ mod tests {
         let own = crate::proc::executable(me).unwrap();
         assert_eq!(foreign_code(me, Some(own)).unwrap(), None);
         assert!(foreign_code(me, None).unwrap().is_some(), "control: it is not of the system");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_mapping_or_none(line: Vec<u8>) {
+            let _ = executable_file(&line);
+        }
+
+        /// The kernel writes a newline in a path as `\\012`, and all else as it is.
+        #[test]
+        fn a_mapping_has_the_path_that_the_kernel_wrote(
+            path in proptest::collection::vec((1u8..=255).prop_filter("", |b| *b != b'\n'), 0..40),
+            major in 0u32..4096, minor in 0u32..1_048_576, inode in 1u64..,
+        ) {
+            let path = [b"/", &path[..]].concat();
+            let start = format!("7f00-7f01 r-xp 00000000 {major:02x}:{minor:02x} {inode}    ");
+            let line = [start.as_bytes(), &path[..]].concat();
+            let device = rustix::fs::makedev(major, minor);
+            let wanted = Some((FileId { device, inode }, path));
+            proptest::prop_assert_eq!(executable_file(&line), wanted);
+        }
     }
 }

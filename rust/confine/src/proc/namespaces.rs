@@ -95,4 +95,14 @@ mod tests {
             assert_eq!(parse("net", link), None);
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_namespace_or_none(link: Vec<u8>, inode: u64) {
+            let _ = parse("net", &link);
+            let link = format!("net:[{inode}]");
+            proptest::prop_assert_eq!(parse("net", link.as_bytes()), Some(Namespace(inode)));
+            proptest::prop_assert_eq!(parse("mnt", link.as_bytes()), None);
+        }
+    }
 }

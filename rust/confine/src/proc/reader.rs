@@ -76,15 +76,20 @@ impl TaskFiles {
     /// may be missed once, never for long.
     ///
     /// # Errors
-    /// `ESRCH` when the task is gone.
+    /// `ESRCH` when the task is gone, `InvalidData` when the file is not as
+    /// documented.
     pub fn children(&self, buffer: &mut Vec<u8>) -> io::Result<Vec<Pid>> {
         read(&self.children, buffer, ShortRead::MayGoOn)?;
-        Ok(buffer
-            .split(|b| *b == b' ')
-            .filter_map(|word| std::str::from_utf8(word).ok()?.trim().parse().ok())
-            .filter_map(Pid::new)
-            .collect())
+        parse_children(buffer).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
+}
+
+/// Ids with a space after each. What is no number is not left out: a child would be
+/// missed.
+fn parse_children(text: &[u8]) -> Option<Vec<Pid>> {
+    let words = std::str::from_utf8(text).ok()?.split_ascii_whitespace();
+    let numbers: Option<Vec<i32>> = words.map(|word| word.parse().ok()).collect();
+    Some(numbers?.into_iter().filter_map(Pid::new).collect())
 }
 
 /// What a read of less than was asked for means (the kernel's
@@ -179,6 +184,37 @@ mod tests {
         ] {
             set_dumpable_behavior(flag).unwrap();
             assert_eq!(files.is_dumpable(uid).unwrap(), dumpable);
+        }
+    }
+
+    #[test]
+    fn what_is_no_list_of_ids_is_no_list() {
+        let ids = |text: &str| {
+            let ids = parse_children(text.as_bytes())?;
+            Some(ids.into_iter().map(Pid::get).collect::<Vec<_>>())
+        };
+        for (text, wanted) in [
+            ("", Some(vec![])),
+            ("7 ", Some(vec![7])),
+            ("7 4194303 ", Some(vec![7, 4_194_303])),
+            // A child that has no id where the reader is.
+            ("0 7 ", Some(vec![7])),
+            ("7 x ", None),
+            ("7 99999999999 ", None),
+        ] {
+            assert_eq!(ids(text), wanted, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_list_of_children_or_none(
+            bytes: Vec<u8>, ids in proptest::collection::vec(1..=i32::MAX, 0..20),
+        ) {
+            let _ = parse_children(&bytes);
+            let text: String = ids.iter().map(|id| format!("{id} ")).collect();
+            let wanted = ids.iter().copied().filter_map(Pid::new).collect::<Vec<_>>();
+            proptest::prop_assert_eq!(parse_children(text.as_bytes()), Some(wanted));
         }
     }
 }

@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// The paths of AF_UNIX sockets of this network namespace to which one can connect, as
-/// whoever bound them wrote them.
+/// whoever bound them wrote them. One with a newline in it is not found, or cut: the
+/// kernel writes that as it is (`unix_seq_show` in its `net/unix/af_unix.c`).
 ///
 /// # Errors
 /// When the kernel's table cannot be read.
@@ -33,6 +34,8 @@ fn path_of(line: &[u8]) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::Strategy;
+
     use super::*;
 
     #[test]
@@ -55,5 +58,24 @@ mod tests {
         assert!(unix_socket_paths().unwrap().contains(&path));
         drop(listener);
         assert!(!unix_socket_paths().unwrap().contains(&path));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_path_or_none(line: Vec<u8>) {
+            let _ = path_of(&line);
+        }
+
+        #[test]
+        fn a_path_is_the_one_that_was_bound(
+            path in proptest::collection::vec((1u8..=255).prop_filter("", |b| *b != b'\n'), 0..107),
+            inode: u32,
+        ) {
+            let path = [b"/", &path[..]].concat();
+            let start = format!("0000: 00000002 00000000 00010000 0001 01 {inode:5} ");
+            let line = [start.as_bytes(), &path[..]].concat();
+            let wanted = Some(PathBuf::from(std::ffi::OsString::from_vec(path)));
+            proptest::prop_assert_eq!(path_of(&line), wanted);
+        }
     }
 }

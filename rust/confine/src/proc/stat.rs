@@ -100,4 +100,23 @@ mod tests {
     fn the_start_time_of_this_process_is_read() {
         assert!(start_time(Pid::of_self()).unwrap().0 > 0);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_field_or_none(bytes: Vec<u8>, number in 0..60_usize) {
+            let _ = (field(&bytes, number), parse_start_time(&bytes));
+        }
+
+        /// Escaped or not: releases of the kernel differ.
+        #[test]
+        fn whatever_the_name_the_fields_are_found(
+            name in crate::proc::status::tests::hostile_name(), start: u64, flags: u32,
+        ) {
+            let tail = format!(") S 1 1 1 0 -1 {flags} 1 0 0 0 0 0 0 0 20 0 1 0 {start} 100 10\n");
+            let line = [b"7 (", &name[..], tail.as_bytes()].concat();
+            proptest::prop_assert_eq!(parse_start_time(&line), Some(StartTime(start)));
+            proptest::prop_assert_eq!(field(&line, 9).map(str::parse), Some(Ok(flags)));
+            proptest::prop_assert_eq!(field(&line, 3), Some("S"));
+        }
+    }
 }

@@ -170,6 +170,8 @@ fn find<'a>(mut lines: &'a [u8], key: &str) -> Option<(&'a [u8], &'a [u8])> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use proptest::prelude::{Strategy, prop_oneof};
+
     use super::*;
 
     pub(crate) const EXAMPLE: &str = "Name:\tbash\nUmask:\t0022\nState:\tS (sleeping)\nTgid:\t41\nNgid:\t0\n\
@@ -251,10 +253,55 @@ pub(crate) mod tests {
         }
     }
 
+    /// Names that a task can give itself: at most 15 bytes without a NUL
+    /// (`PR_SET_NAME` in `prctl(2)`), with more of what could mislead than chance has.
+    pub(crate) fn hostile_name() -> impl Strategy<Value = Vec<u8>> {
+        let misleading = b"\n\t\\ :)(\r".to_vec();
+        let byte = prop_oneof![1u8..=255, proptest::sample::select(misleading)];
+        let told = ["\nSeccomp:\t0", "\nPPid:\t1", ") S 1 1 1 0", "(deleted)", "\\nUid:\t0"];
+        let told = told.map(|name| name.as_bytes().to_vec()).to_vec();
+        prop_oneof![
+            4 => proptest::collection::vec(byte, 0..=15),
+            1 => proptest::sample::select(told),
+        ]
+    }
+
+    /// As the kernel writes a name there: newline and backslash escaped, any other
+    /// byte as it is (`proc_task_name` in its `fs/proc/array.c`).
+    fn as_the_kernel_writes(name: &[u8]) -> Vec<u8> {
+        let escaped = |b: &u8| match b {
+            b'\n' => b"\\n".to_vec(),
+            b'\\' => b"\\\\".to_vec(),
+            other => vec![*other],
+        };
+        name.iter().flat_map(escaped).collect()
+    }
+
     proptest::proptest! {
         #[test]
         fn any_bytes_are_an_error_or_a_status(bytes: Vec<u8>) {
             let _ = Status::parse(&bytes);
+        }
+
+        #[test]
+        fn a_status_with_bytes_overwritten_is_an_error_or_a_status(
+            at in 0..EXAMPLE.len(), bytes: Vec<u8>,
+        ) {
+            let mut text = EXAMPLE.as_bytes().to_vec();
+            let end = text.len().min(at + bytes.len());
+            text.splice(at..end, bytes);
+            let _ = Status::parse(&text);
+        }
+
+        #[test]
+        fn whatever_the_name_the_fields_are_the_same(name in hostile_name()) {
+            let wanted = Status::parse(EXAMPLE.as_bytes()).unwrap();
+            let mut text = b"Name:\t".to_vec();
+            text.extend(as_the_kernel_writes(&name));
+            text.extend(EXAMPLE.as_bytes().strip_prefix(b"Name:\tbash").unwrap());
+            let found = Status::parse(&text).unwrap();
+            let name = found.name.clone();
+            proptest::prop_assert_eq!(found, Status { name, ..wanted });
         }
     }
 }
