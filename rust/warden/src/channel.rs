@@ -18,6 +18,9 @@ use serde::de::DeserializeOwned;
 const MOST_BYTES: usize = 1 << 20;
 /// The most descriptors in one frame: a child's standard three.
 const MOST_DESCRIPTORS: usize = 3;
+/// Memory for a frame is taken in such steps, as it comes: who only announces one
+/// costs no more.
+const STEP: usize = 16 << 10;
 
 /// Why a frame could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,15 @@ pub enum ChannelError {
     /// What the kernel answered.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// What a frame from somebody unknown may cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Its length.
+    pub bytes: usize,
+    /// From now until the last byte of it is there.
+    pub time: Duration,
 }
 
 /// One end of a gate connection. Sending is safe from several threads;
@@ -107,31 +119,38 @@ impl Channel {
 
     /// Waits for a frame, and gives it with the descriptors that came along.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
-        self.receive_until(None)
+        self.receive_frame(MOST_BYTES, None)
     }
 
-    /// The same until the deadline, however the bytes of it trickle in. Of somebody
-    /// who is not trusted, and it leaves a limit on what is received later.
-    pub fn receive_by<T: DeserializeOwned>(
+    /// The same of somebody unknown. The deadline is for all of the frame: who sends a
+    /// byte now and then does not stay. It ends every later receive, too, until another
+    /// one is set.
+    pub fn receive_within<T: DeserializeOwned>(
         &self,
-        deadline: Instant,
+        bounds: Bounds,
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
-        self.receive_until(Some(deadline))
+        let deadline = Instant::now() + bounds.time;
+        self.receive_frame(bounds.bytes.min(MOST_BYTES), Some(deadline))
     }
 
-    fn receive_until<T: DeserializeOwned>(
+    fn receive_frame<T: DeserializeOwned>(
         &self,
+        most: usize,
         deadline: Option<Instant>,
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut descriptors = Vec::new();
         let mut length = [0; 4];
         self.fill(&mut length, &mut descriptors, deadline)?;
         let length = u32::from_be_bytes(length) as usize;
-        if length > MOST_BYTES {
+        if length > most {
             return Err(ChannelError::TooLong(length));
         }
-        let mut body = vec![0; length];
-        self.fill(&mut body, &mut descriptors, deadline)?;
+        let mut body = Vec::new();
+        while body.len() < length {
+            let filled = body.len();
+            body.resize(length.min(filled + STEP), 0);
+            self.fill(&mut body[filled..], &mut descriptors, deadline)?;
+        }
         Ok((serde_json::from_slice(&body)?, descriptors))
     }
 
@@ -225,27 +244,72 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_trickles_in_is_given_up_at_the_deadline() {
-        let (mut a, b) = pair();
-        let limit = Duration::from_millis(100);
-        let trickle = std::thread::spawn(move || {
-            let _ = a.write_all(&1000u32.to_be_bytes());
-            while a.write_all(b" ").is_ok() {
-                std::thread::sleep(limit / 10);
-            }
-        });
-        let started = Instant::now();
-        assert!(matches!(b.receive_by::<String>(started + limit), Err(ChannelError::Io(_))));
-        assert!(started.elapsed() >= limit);
-        drop(b);
-        trickle.join().unwrap();
-    }
-
-    #[test]
     fn what_is_not_json_is_malformed() {
         let (mut a, b) = pair();
         a.write_all(&3u32.to_be_bytes()).unwrap();
         a.write_all(b"\xff\xff\xff").unwrap();
         assert!(matches!(b.receive::<String>(), Err(ChannelError::Malformed(_))));
+    }
+
+    #[test]
+    fn who_sends_a_byte_now_and_then_does_not_stay() {
+        let (mut a, b) = pair();
+        let time = Duration::from_millis(200);
+        let drip = std::thread::spawn(move || {
+            let frame = [&64u32.to_be_bytes()[..], &[b' '; 64]].concat();
+            // Until the other side has gone.
+            for byte in frame {
+                std::thread::sleep(Duration::from_millis(20));
+                if a.write_all(&[byte]).is_err() {
+                    return;
+                }
+            }
+        });
+        let began = Instant::now();
+        let received = b.receive_within::<String>(Bounds { bytes: 64, time });
+        assert!(matches!(received, Err(ChannelError::Io(_))), "{received:?}");
+        assert!((time..5 * time).contains(&began.elapsed()), "{:?}", began.elapsed());
+        drop(b);
+        drip.join().unwrap();
+    }
+
+    #[test]
+    fn a_stranger_has_to_be_brief() {
+        let bounds = Bounds { bytes: 7, time: Duration::from_secs(5) };
+        for (text, is_brief) in [("\"hello\"", true), ("\"hello \"", false)] {
+            let (mut a, b) = pair();
+            a.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
+            a.write_all(text.as_bytes()).unwrap();
+            assert_eq!(b.receive_within::<String>(bounds).is_ok(), is_brief, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_message_or_an_error(bytes: Vec<u8>, length in 0u32..64) {
+            // As they come, and behind a length that fits or nearly does.
+            for frame in [bytes.clone(), [&length.to_be_bytes()[..], &bytes].concat()] {
+                let (mut a, b) = pair();
+                a.write_all(&frame).unwrap();
+                drop(a);
+                while b.receive::<crate::ToKeeper>().is_ok() {}
+            }
+        }
+
+        #[test]
+        fn a_frame_arrives_as_it_was_sent(text: String, filler in 0..3 * STEP) {
+            let (a, b) = pair();
+            let (a, text) = (Channel::new(a), text + &"x".repeat(filler));
+            a.send(&text, &[]).unwrap();
+            proptest::prop_assert_eq!(b.receive::<String>().unwrap().0, text);
+        }
+
+        #[test]
+        fn what_announces_too_much_is_refused_before_it_comes(length in 1u32 + (1 << 20)..) {
+            let (mut a, b) = pair();
+            a.write_all(&length.to_be_bytes()).unwrap();
+            let refused = matches!(b.receive::<String>(), Err(ChannelError::TooLong(_)));
+            proptest::prop_assert!(refused);
+        }
     }
 }

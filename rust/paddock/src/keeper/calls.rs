@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use warden::{Answer, Call, Channel};
 
 use super::caller::{Caller, Expected, Hashes, Refusal, judge, look};
+use super::gatehouse::OF_A_CALLER;
 use super::grants::GuardHandle;
 use super::herdr_desk::open_relay;
 use super::questions::{Questions, Reply, Scope, Wanted};
@@ -30,8 +31,6 @@ const LONGEST_WAIT: Duration = Duration::from_hours(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Between two things that are told to the person.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long a caller has for its next request.
-const NEXT_LIMIT: Duration = Duration::from_secs(5);
 /// The longest text that is told, in characters.
 const MOST_TEXT: usize = 200;
 
@@ -88,7 +87,7 @@ impl Desk {
             if channel.send(&answer, &[]).is_err() {
                 return;
             }
-            match channel.receive_by::<warden::ToKeeper>(Instant::now() + NEXT_LIMIT) {
+            match channel.receive_within::<warden::ToKeeper>(OF_A_CALLER) {
                 Ok((warden::ToKeeper::Call { call: next, .. }, _)) => call = next,
                 _ => return,
             }

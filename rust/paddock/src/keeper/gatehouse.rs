@@ -1,6 +1,7 @@
 //! The gate's keeper side: who calls is established from the kernel's own
 //! records before a word is believed.
 
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -19,10 +20,12 @@ use rustix::net::RecvFlags;
 use super::calls::Desk;
 use super::events::Event;
 use super::roster::{Roster, Warden};
-use warden::{Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
+use warden::{Bounds, Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
 
 /// How long a caller has to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
+/// What that, and a call, may cost: as many bytes as herdr takes in a request.
+pub(super) const OF_A_CALLER: Bounds = Bounds { bytes: 64 << 10, time: HELLO_LIMIT };
 /// How long an admitted warden may not take what is sent to it.
 const SEND_LIMIT: Duration = Duration::from_secs(2);
 /// Connections at once, wardens included: agents can connect, too.
@@ -38,7 +41,7 @@ pub(super) struct Knock {
 }
 
 /// Opens the gate at `path` and serves it for the life of the process.
-pub(super) fn open(path: &Path, events: Sender<Event>, desk: Arc<Desk>) -> std::io::Result<()> {
+pub(super) fn open(path: &Path, events: Sender<Event>, desk: Arc<Desk>) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     let connections = Arc::new(AtomicUsize::new(0));
@@ -100,7 +103,7 @@ fn serve(stream: UnixStream, events: &Sender<Event>, desk: &Desk) {
         return;
     }
     let channel = Channel::new(stream);
-    let layer = match channel.receive_by::<ToKeeper>(deadline) {
+    let layer = match channel.receive_within::<ToKeeper>(OF_A_CALLER) {
         Ok((ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, _)) => layer,
         Ok((ToKeeper::Call { version: PROTOCOL_VERSION, call }, _)) => {
             return desk.serve(&channel, &process, call);
@@ -165,7 +168,7 @@ pub(super) enum Place {
 /// Why it is not the warden it says it is.
 pub(super) fn identify(knock: &Knock, place: Place, roster: &Roster) -> Result<ProcessId, String> {
     let caller = knock.process.id();
-    let readable = |e: std::io::Error| format!("it cannot be read: {e}");
+    let readable = |e: io::Error| format!("it cannot be read: {e}");
     let program = executable(caller.pid).map_err(readable)?;
     if program != roster.warden_program {
         return Err("its program is not this paddock's warden".into());

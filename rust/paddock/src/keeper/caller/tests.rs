@@ -32,7 +32,8 @@ fn evidence() -> CallerEvidence {
 
 fn judged(evidence: &CallerEvidence) -> Result<Caller, Refusal> {
     let agents = HashMap::from([(Layer::Server, process(10)), (Layer::Client, process(99))]);
-    judge(evidence, &Expected { uid: UID, filters: FILTERS, agents: &agents })
+    let agent = |layer| agents.get(&layer).copied();
+    judge(evidence, &Expected { uid: UID, filters: FILTERS, agent: &agent })
 }
 
 #[test]
