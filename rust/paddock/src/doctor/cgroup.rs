@@ -16,7 +16,9 @@ const WANTED: [&str; 3] = ["cpu", "memory", "pids"];
 
 /// Makes a group below this process's own, and removes it.
 pub(super) fn examine() -> Feature {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    // Lossy: a path of another mount that is no text hides nothing of this one's.
+    let read =
+        |path: &str| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
     let Some(own) = own_group(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup")) else {
         return Feature::missing(NAME, "cgroup v2 is not mounted, or this process is in none")
             .advise(
@@ -105,6 +107,17 @@ mod tests {
             (Err(io::ErrorKind::PermissionDenied.into()), "cpu memory pids\n", State::Missing),
         ] {
             assert_eq!(judge(own, &made, controllers).state, state, "{controllers}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_a_group_or_none(mountinfo: String, cgroup: String) {
+            let _ = own_group(&mountinfo, &cgroup);
+            let _ = own_group(&mountinfo, &format!("0::/{cgroup}"));
+            let mounted = format!("30 1 0:25 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n{mountinfo}");
+            let found = own_group(&mounted, "0::/a b\n");
+            proptest::prop_assert_eq!(found, Some(PathBuf::from("/sys/fs/cgroup/a b")));
         }
     }
 }

@@ -116,7 +116,10 @@ fn kcmp(compared: &io::Result<bool>, around: &Surroundings) -> Feature {
 /// the mount option `hidepid` hides them (`proc(5)`).
 fn proc(read: &io::Result<()>) -> Feature {
     const NAME: &str = "proc";
-    let options = options_of("/proc", &std::fs::read_to_string("/proc/self/mounts"));
+    // Lossy: a path of another mount that is no text hides nothing of this one's.
+    let mounts = std::fs::read("/proc/self/mounts");
+    let mounts = mounts.map(|mounts| String::from_utf8_lossy(&mounts).into_owned());
+    let options = options_of("/proc", &mounts);
     let mounted = options.map_or_else(String::new, |options| {
         format!(" (mounted {})", confine::escape::escape_short(options.as_bytes(), 80))
     });
@@ -199,5 +202,15 @@ mod tests {
         );
         assert_eq!(options_of("/proc", &Ok(String::new())), None);
         assert_eq!(options_of("/proc", &Err(io::ErrorKind::NotFound.into())), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_has_options_or_none(mounts: String) {
+            let _ = options_of("/proc", &Ok(mounts.clone()));
+            let last = format!("{mounts}\nproc /proc proc rw,hidepid=2 0 0\n");
+            let found = options_of("/proc", &Ok(last));
+            proptest::prop_assert_eq!(found.as_deref(), Some("rw,hidepid=2"));
+        }
     }
 }

@@ -144,16 +144,30 @@ fn directory_outside(task: Pid, place: Place, entries: &Entries) -> io::Result<b
         return Ok(false);
     };
     let Place { process, number } = place;
-    let info = std::fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
-    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:"));
-    let mount = mount.ok_or(io::ErrorKind::InvalidData)?.trim();
+    let info = std::fs::read(format!("/proc/{process}/fdinfo/{number}"))?;
+    let mount = mount_of(&info).ok_or(io::ErrorKind::InvalidData)?;
     // A task that made a mount namespace of its own has the same mounts there
     // under new numbers, and what it opened before under those of the veil.
     let is_of = |process: Pid| -> io::Result<bool> {
-        let mounts = std::fs::read_to_string(format!("/proc/{process}/mountinfo"))?;
-        Ok(mounts.lines().any(|line| line.split(' ').next() == Some(mount)))
+        Ok(has_mount(&std::fs::read(format!("/proc/{process}/mountinfo"))?, mount))
     };
     Ok(!is_of(task)? && !is_of(init.pid)?)
+}
+
+/// The mount that an open file is on (`mnt_id` in `proc_pid_fdinfo(5)`). What follows
+/// that line may hold names.
+fn mount_of(fdinfo: &[u8]) -> Option<u64> {
+    let value = fdinfo.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"mnt_id:"))?;
+    str::from_utf8(value).ok()?.trim().parse().ok()
+}
+
+/// Whether a mount is in a mount table. Its paths are bytes: whoever mounts chooses
+/// them, and the kernel escapes white space in them and nothing else.
+fn has_mount(mountinfo: &[u8], mount: u64) -> bool {
+    mountinfo.split(|b| *b == b'\n').any(|line| {
+        let first = line.split(|b| *b == b' ').next().unwrap_or_default();
+        str::from_utf8(first).is_ok_and(|first| first.parse() == Ok(mount))
+    })
 }
 
 /// Without a network of its own the launch listens on the host's. Landlock sees
@@ -186,5 +200,35 @@ fn socket_outside(place: Place, entries: &Entries) -> io::Result<bool> {
         }
         Err(e) if e.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) => Ok(true),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"22 1 254:1 / / rw - ext4 /dev/vda rw\n\
+        31 22 254:1 /caf\xe9 /caf\xe9\\04041 rw shared:7 - ext4 /dev/vda rw\n";
+
+    #[test]
+    fn a_mount_is_found_also_beside_names_that_are_no_text() {
+        assert!(has_mount(TABLE, 22) && has_mount(TABLE, 31));
+        for none in [1, 2, 3, 41, 254] {
+            assert!(!has_mount(TABLE, none), "{none}");
+        }
+        assert_eq!(mount_of(b"pos:\t0\nflags:\t0100000\nmnt_id:\t31\nino:\t7\n"), Some(31));
+        assert_eq!(mount_of(b"pos:\t0\nmnt_id:\tx\n"), None);
+        assert_eq!(mount_of(b""), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_mount_or_none(bytes: Vec<u8>, mount: u64) {
+            let _ = (mount_of(&bytes), has_mount(&bytes, mount));
+            let info = [format!("mnt_id:\t{mount}\ninotify ").as_bytes(), &bytes].concat();
+            proptest::prop_assert_eq!(mount_of(&info), Some(mount));
+            let table = [&bytes[..], format!("\n{mount} 1 0:1 / ").as_bytes(), &bytes].concat();
+            proptest::prop_assert!(has_mount(&table, mount));
+        }
     }
 }

@@ -545,6 +545,16 @@ mod tests {
         assert!(matches!(check_proc(b""), Err(Error::Proc { .. })));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_mounted_beside_it_a_proc_that_hides_is_refused(bytes: Vec<u8>) {
+            let _ = check_proc(&bytes);
+            let hiding = b"\n25 1 0:20 / /proc rw - proc proc rw,hidepid=2\n31 22 254:1 / /mnt/";
+            proptest::prop_assume!(!String::from_utf8_lossy(&bytes).contains(" /proc"));
+            proptest::prop_assert!(check_proc(&[&bytes, &hiding[..], &bytes].concat()).is_err());
+        }
+    }
+
     #[test]
     fn only_a_packages_own_directory_is_granted_with_a_program() {
         for (program, tree) in [

@@ -220,15 +220,21 @@ impl KeeperLock {
     /// Who holds it, by the kernel's list (`proc_locks(5)`).
     fn holder(directory: &Path) -> Option<Pid> {
         use std::os::unix::fs::MetadataExt;
-        let inode = std::fs::symlink_metadata(directory.join("lock")).ok()?.ino().to_string();
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        locks.lines().find_map(|line| {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            let is_it = words.get(1) == Some(&"FLOCK")
-                && words.get(5)?.rsplit(':').next() == Some(inode.as_str());
-            is_it.then(|| words.get(4)?.parse().ok().and_then(Pid::new)).flatten()
-        })
+        let inode = std::fs::symlink_metadata(directory.join("lock")).ok()?.ino();
+        holder_in(&std::fs::read("/proc/locks").ok()?, inode)
     }
+}
+
+/// Who holds the lock (`flock(2)`) on the file with this inode. Who waits for one has
+/// an arrow before the kind.
+fn holder_in(locks: &[u8], inode: u64) -> Option<Pid> {
+    let inode = inode.to_string();
+    locks.split(|b| *b == b'\n').find_map(|line| {
+        let words: Vec<&str> = str::from_utf8(line).ok()?.split_ascii_whitespace().collect();
+        let is_it = words.get(1) == Some(&"FLOCK")
+            && words.get(5)?.rsplit(':').next() == Some(inode.as_str());
+        is_it.then(|| words.get(4)?.parse().ok().and_then(Pid::new)).flatten()
+    })
 }
 
 /// A stored launch, and whether its keeper lives.
@@ -468,5 +474,25 @@ mod tests {
         std::fs::rename(&path, directory.join("real")).unwrap();
         std::os::unix::fs::symlink(directory.join("real"), &path).unwrap();
         assert!(matches!(find_launch(Some("b"), &own), Err(Error::Record { .. })));
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_found_and_who_waits_is_not() {
+        let locks = b"1: POSIX  ADVISORY  WRITE 5 fe:01:77 0 EOF\n\
+            2: FLOCK  ADVISORY  WRITE 6 fe:01:77 0 EOF\n\
+            2: -> FLOCK  ADVISORY  READ 7 fe:01:77 0 EOF\n\
+            3: FLOCK  ADVISORY  WRITE 8 fe:01:78 0 EOF\n";
+        assert_eq!(holder_in(locks, 77), Pid::new(6));
+        assert_eq!(holder_in(locks, 78), Pid::new(8));
+        assert_eq!(holder_in(locks, 7), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_a_holder_or_none(bytes: Vec<u8>, inode: u64, pid in 1..=i32::MAX) {
+            let _ = holder_in(&bytes, inode);
+            let line = format!("9: FLOCK  ADVISORY  WRITE {pid} fe:01:{inode} 0 EOF\n");
+            proptest::prop_assert_eq!(holder_in(line.as_bytes(), inode), Pid::new(pid));
+        }
     }
 }
