@@ -1,16 +1,16 @@
 //! `paddock ask`, as programs inside a sandbox find it: asks the gate.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::{Answer, Call, Channel, PROTOCOL_VERSION, ToKeeper};
+use crate::{Answer, Call, Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
 
 /// The variable that names the gate inside.
 pub const GATE_VARIABLE: &str = "PADDOCK_GATE";
@@ -20,6 +20,11 @@ const PATIENCE: u32 = 600;
 
 /// Beyond what was asked to be waited for.
 const MARGIN: Duration = Duration::from_secs(10);
+
+/// Who holds a place at the gate and says nothing is let go of within seconds.
+const BUSY: Duration = Duration::from_secs(10);
+/// Before the next attempt.
+const PAUSE: Duration = Duration::from_millis(50);
 
 const USAGE: &str = "usage, inside a sandbox:
   paddock ask grants [--json]                       what may I do here?
@@ -45,13 +50,38 @@ pub fn ask(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     };
     let gate = std::env::var_os(GATE_VARIABLE).map(PathBuf::from);
     let gate = gate.with_context(|| format!("{GATE_VARIABLE} is not set: not inside a sandbox"))?;
-    let socket = UnixStream::connect(&gate)
-        .with_context(|| format!("the gate at {} cannot be reached", gate.display()))?;
-    let channel = Channel::new(socket);
-    channel.set_deadline(Some(Duration::from_secs(wait.into()) + MARGIN))?;
-    channel.send(&ToKeeper::Call { version: PROTOCOL_VERSION, call }, &[])?;
-    let (answer, _) = channel.receive::<Answer>().context("the gate gave no answer")?;
+    let call = ToKeeper::Call { version: PROTOCOL_VERSION, call };
+    let limit = Duration::from_secs(wait.into()) + MARGIN;
+    let began = Instant::now();
+    let answer = loop {
+        let socket = UnixStream::connect(&gate)
+            .with_context(|| format!("the gate at {} cannot be reached", gate.display()))?;
+        match exchange(socket, &call, limit) {
+            Err(error) if was_let_go(&error) && began.elapsed() < BUSY => {
+                std::thread::sleep(PAUSE);
+            }
+            answer => break answer.context("the gate gave no answer")?,
+        }
+    };
     tell(&answer, as_json)
+}
+
+fn exchange(socket: UnixStream, call: &ToKeeper, limit: Duration) -> Result<Answer, ChannelError> {
+    let channel = Channel::new(socket);
+    channel.set_deadline(Some(limit))?;
+    channel.send(call, &[])?;
+    Ok(channel.receive()?.0)
+}
+
+/// Whether the gate hung up before it had heard anything: it has too many callers.
+fn was_let_go(error: &ChannelError) -> bool {
+    match error {
+        ChannelError::Closed => true,
+        ChannelError::Io(e) => {
+            matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset)
+        }
+        _ => false,
+    }
 }
 
 fn parse(words: &[&str]) -> Option<(Call, bool)> {
@@ -152,5 +182,30 @@ mod tests {
             panic!("a path");
         };
         assert!(write && path == std::path::Path::new("/x"));
+    }
+
+    #[test]
+    fn who_finds_the_gate_full_asks_again_and_who_is_answered_does_not() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("gate");
+        let gate = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let serving = std::thread::spawn(move || {
+            // Before it is heard, and after.
+            drop(gate.accept().unwrap());
+            let full = Channel::new(gate.accept().unwrap().0);
+            drop(full.receive::<ToKeeper>().unwrap());
+            drop(full);
+            let channel = Channel::new(gate.accept().unwrap().0);
+            channel.receive::<ToKeeper>().unwrap();
+            channel.send(&Answer::Denied { why: "no".into() }, &[]).unwrap();
+            gate
+        });
+        let call = ToKeeper::Call { version: PROTOCOL_VERSION, call: Call::Grants };
+        let limit = Duration::from_secs(10);
+        for let_go in [true, true, false] {
+            let answer = exchange(UnixStream::connect(&path).unwrap(), &call, limit);
+            assert_eq!(answer.as_ref().is_err_and(was_let_go), let_go, "{answer:?}");
+        }
+        serving.join().unwrap();
     }
 }
