@@ -5,6 +5,7 @@
 
 pub mod faults;
 pub mod files;
+pub mod floods;
 pub mod herdr;
 pub mod host;
 pub mod model;

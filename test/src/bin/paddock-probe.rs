@@ -16,6 +16,7 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use confine::sys::{Tally, Way, race_for_sockets};
+use paddock_test::floods::{beside_slow_clients, flood_gate};
 use rustix::fs::XattrFlags;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -76,6 +77,17 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
         "gate-on" => gate::ask_on(),
         "herdr" => ask_herdr(argument),
         "mute" => send_half_to_herdr(argument),
+        "download" => download(argument),
+        "flood" => {
+            let (kind, count) = argument.split_once(' ').unwrap_or((argument, ""));
+            flood_gate(kind, count.parse().map_err(io::Error::other)?)
+        }
+        "slow" => {
+            let (count, target) = argument.split_once(' ').unwrap_or((argument, ""));
+            let waited = beside_slow_clients(count.parse().map_err(io::Error::other)?, target)?;
+            println!("slow: {}", waited.as_millis());
+            Ok(())
+        }
         "signal" => Ok(rustix::process::test_kill_process(process(argument)?)?),
         "pidfd" => signal_by_pidfd(process(argument)?),
         "limit" => change_limit(process(argument)?),
@@ -177,6 +189,13 @@ fn send_half_to_herdr(request: &str) -> io::Result<()> {
 
 fn herdrs_socket() -> io::Result<std::ffi::OsString> {
     std::env::var_os("HERDR_SOCKET_PATH").ok_or_else(|| io::Error::other("no herdr is named"))
+}
+
+/// Takes all that comes through a tunnel.
+fn download(target: &str) -> io::Result<()> {
+    let mut tunnel = warden::open_tunnel(target, LIMIT)?;
+    write!(tunnel.get_mut(), "GET / HTTP/1.0\r\n\r\n")?;
+    io::copy(&mut tunnel, &mut io::sink()).map(drop)
 }
 
 fn process(text: &str) -> io::Result<Pid> {
