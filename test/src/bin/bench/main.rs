@@ -3,12 +3,16 @@
 //! measured and how is in `docs/reference/figures.md`.
 
 mod doctor;
+mod egress;
 mod ends;
+mod gate;
+mod loads;
 mod passes;
 mod programs;
 mod start;
 mod table;
 mod typing;
+mod upstream;
 
 use std::process::ExitCode;
 
@@ -17,13 +21,15 @@ use table::Row;
 type Part = fn() -> anyhow::Result<Vec<Row>>;
 
 /// What is measured, by the names that can be given as arguments.
-const PARTS: [(&str, Part); 6] = [
+const PARTS: [(&str, Part); 8] = [
     ("start", start::measure),
     ("passes", passes::measure),
     ("escape", ends::measure_escape),
     ("stop", ends::measure_stop),
     ("typing", typing::measure),
     ("doctor", doctor::measure),
+    ("egress", egress::measure),
+    ("gate", gate::measure),
 ];
 
 fn main() -> anyhow::Result<ExitCode> {

@@ -141,7 +141,8 @@ fn nanoseconds_run(pid: i32) -> anyhow::Result<f64> {
     Ok(sum)
 }
 
-fn megabytes(pid: i32) -> anyhow::Result<f64> {
+/// Resident.
+pub(crate) fn megabytes(pid: i32) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());

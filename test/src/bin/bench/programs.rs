@@ -15,6 +15,8 @@ use rustix::stdio::stdin;
 use rustix::termios::{OptionalActions, isatty, tcgetattr, tcsetattr};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::loads;
+
 /// What ends the program that echoes.
 pub(crate) const END: u8 = 4;
 
@@ -31,6 +33,12 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<Option<ExitCode>> {
         ["listen", path] => listen(Path::new(path))?,
         ["echo"] => echo()?,
         ["intrude", veil, path] => intrude(veil, path)?,
+        ["exchange", target, count] => loads::exchange(target, count.parse()?)?,
+        ["exchange-directly", target, count] => loads::exchange_directly(target, count.parse()?)?,
+        ["at-once", target, count] => loads::at_once(target, count.parse()?)?,
+        ["download", target, bytes] => loads::download(target, bytes.parse()?)?,
+        ["hold", target, count] => loads::hold(target, count.parse()?)?,
+        ["call", how, count] => loads::call(how, count.parse()?)?,
         _ => return Ok(None),
     }
     Ok(Some(ExitCode::SUCCESS))

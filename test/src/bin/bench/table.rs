@@ -10,6 +10,11 @@ impl Sample {
         Self(values)
     }
 
+    /// Lowest first.
+    pub(crate) fn into_values(self) -> Vec<f64> {
+        self.0
+    }
+
     /// The value in the middle.
     pub(crate) fn median(&self) -> f64 {
         let n = self.0.len();
