@@ -48,10 +48,12 @@ const MAX_CONNECTIONS: usize = 1024;
 ///
 /// A connection serves one request; a client that ends its half of it before the
 /// reply to a plain request has left. At most 1024 are served at once, each with
-/// up to two open descriptors, and some 25 KB of memory while it is idle or 40 KB
-/// while it waits for a reply. A request head may take 10 seconds and 16 KiB, the
-/// head of a reply 5 minutes from the last byte of the request and 64 KiB. After
-/// 30 minutes without a byte either way a connection is cut.
+/// up to two open descriptors, and some 20 KB of memory before its request is there,
+/// 6 KB as a tunnel that is idle, or 40 KB while it waits for a reply. What a side of
+/// a tunnel does not take fills 32 KiB, and then nothing more is read from the other.
+/// A request head may take 10 seconds and 16 KiB, the head of a reply 5 minutes from
+/// the last byte of the request and 64 KiB. After 30 minutes without a byte either
+/// way a connection is cut.
 pub struct Guard<R> {
     policy: watch::Sender<Arc<Policy>>,
     /// Each for one request.

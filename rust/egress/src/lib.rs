@@ -62,6 +62,7 @@ mod place;
 mod policy;
 mod record;
 mod refusal;
+mod relay;
 mod reply;
 mod resolver;
 mod target;

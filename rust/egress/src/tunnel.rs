@@ -2,11 +2,11 @@
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 
 use crate::permit::Permit;
 use crate::record::Entry;
+use crate::relay::relay;
 use crate::traffic::{Counted, IDLE};
 
 /// A tunnel that has been promised to the client. Its record is handed over
@@ -32,7 +32,7 @@ impl Tunnel {
         let Self { upgrade, mut stream, mut permit, mut entry } = self;
         let copying = async {
             let client = upgrade.await.map_err(|error| error.to_string())?;
-            let copied = copy_bidirectional(&mut TokioIo::new(client), &mut stream).await;
+            let copied = relay(&mut TokioIo::new(client), &mut stream).await;
             copied.map_err(|error| error.to_string())
         };
         let traffic = entry.traffic();
@@ -41,7 +41,7 @@ impl Tunnel {
             () = permit.revoked() => entry.revoked(),
             () = traffic.idle(IDLE) => entry.idle(),
             ended = copying => match ended {
-                Ok(_) => entry.note("finished", "both sides ended the tunnel".to_owned()),
+                Ok(()) => entry.note("finished", "both sides ended the tunnel".to_owned()),
                 Err(error) => entry.note("broken", format!("the tunnel broke: {error}")),
             },
         }
