@@ -21,8 +21,8 @@ const PATIENCE: u32 = 600;
 /// Beyond what was asked to be waited for.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// Who holds a place at the gate and says nothing is let go of within seconds.
-const BUSY: Duration = Duration::from_secs(10);
+/// Who holds a place at the gate and says nothing whole is let go of within ten seconds.
+const BUSY: Duration = Duration::from_secs(15);
 /// Before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
 
