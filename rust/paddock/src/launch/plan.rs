@@ -172,22 +172,7 @@ impl Plan {
             check_socket_path(&socket)?;
         }
 
-        // nono takes a path with a comma for a list of paths.
-        for own in [&directories.state, &directories.data, &directories.runtime] {
-            if own.as_os_str().as_encoded_bytes().contains(&b',') {
-                let reason = "its path has a comma, which nono takes for a separator".into();
-                return Err(Error::DirectoryUnusable { path: own.clone(), reason });
-            }
-        }
-        // What the veil replaces cannot hold what has to be seen inside.
-        for own in [&directories.state, &directories.data] {
-            if tier.has_veil() && own.starts_with("/tmp") {
-                return Err(Error::DirectoryUnusable {
-                    path: own.clone(),
-                    reason: "it is below /tmp, which the veil makes private to the launch".into(),
-                });
-            }
-        }
+        check_own_directories(directories, tier)?;
         let settings = config.agents.get(name);
         let program = agent_program(&agent, &programs.paddock, settings)?;
         let mut values = Values::default();
@@ -473,6 +458,27 @@ impl Access {
             Self::ReadWrite => "read-write",
         }
     }
+}
+
+/// Whether Paddock's own directories can be granted and seen inside.
+fn check_own_directories(directories: &Directories, tier: Tier) -> Result<(), Error> {
+    // nono takes a path with a comma for a list of paths.
+    for own in [&directories.state, &directories.data, &directories.runtime] {
+        if own.as_os_str().as_encoded_bytes().contains(&b',') {
+            let reason = "its path has a comma, which nono takes for a separator".into();
+            return Err(Error::DirectoryUnusable { path: own.clone(), reason });
+        }
+    }
+    // What the veil replaces cannot hold what has to be seen inside.
+    for own in [&directories.state, &directories.data] {
+        if tier.has_veil() && own.starts_with("/tmp") {
+            return Err(Error::DirectoryUnusable {
+                path: own.clone(),
+                reason: "it is below /tmp, which the veil makes private to the launch".into(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The paths that a person grants an agent's server; each must be there, since nono
