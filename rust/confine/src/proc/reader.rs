@@ -212,7 +212,8 @@ mod tests {
             bytes: Vec<u8>, ids in proptest::collection::vec(1..=i32::MAX, 0..20),
         ) {
             let _ = parse_children(&bytes);
-            let text: String = ids.iter().flat_map(|id| [id.to_string(), " ".into()]).collect();
+            let words: Vec<String> = ids.iter().map(i32::to_string).collect();
+            let text = words.join(" ") + " ";
             let wanted = ids.iter().copied().filter_map(Pid::new).collect::<Vec<_>>();
             proptest::prop_assert_eq!(parse_children(text.as_bytes()), Some(wanted));
         }
