@@ -2,7 +2,7 @@
 //! connect to what was checked.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout, timeout_at};
@@ -27,7 +27,11 @@ pub(crate) async fn addresses<R: Resolver>(
     let (name, place) = match route {
         Route::Resolve(name) => (name, None),
         Route::Within(name, place) => (name, Some(place)),
-        Route::Literal(address) | Route::Exception(address) => return Ok(vec![address]),
+        Route::Literal(address) => {
+            refuse_own(address)?;
+            return Ok(vec![address]);
+        }
+        Route::Exception(address) => return Ok(vec![address]),
     };
     let mut found = timeout(RESOLVE_DEADLINE, resolver.resolve(name))
         .await
@@ -42,10 +46,37 @@ pub(crate) async fn addresses<R: Resolver>(
     for &address in &found {
         if !place.is_some_and(|place| place.contains(address)) {
             check(address)?;
+            refuse_own(address)?;
         }
     }
     found.truncate(MAX_TRIED);
     Ok(found)
+}
+
+/// Refuses an address of this host's own: what listens here is behind no firewall
+/// to whom connects from here.
+fn refuse_own(address: IpAddr) -> Result<(), Denial> {
+    let own = is_own(address).map_err(|error| Failure::Connect { address, error })?;
+    if own { Err(Refusal::OwnAddress { address }.into()) } else { Ok(()) }
+}
+
+/// Whether this host has the address: it would be reached from itself. Nothing is
+/// sent, a datagram socket's connect(2) only chooses the way (udp(7)).
+fn is_own(address: IpAddr) -> io::Result<bool> {
+    let any = match address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = match UdpSocket::bind((any, 0)) {
+        Ok(socket) => socket,
+        // A host without IPv6 has no such address.
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) => {
+            return Ok(false);
+        }
+        Err(e) => return Err(e),
+    };
+    // Where there is no way, a stream will find none either.
+    Ok(socket.connect((address, 443)).is_ok() && socket.local_addr()?.ip() == address)
 }
 
 /// Connects to the first address that answers, with `dial`.
@@ -151,6 +182,15 @@ mod tests {
         for route in [Route::Literal(address), Route::Exception(address)] {
             assert_eq!(addresses(&script(&[]), route).await.unwrap(), [address]);
         }
+    }
+
+    #[tokio::test]
+    async fn an_address_of_the_host_itself_is_refused_unless_it_is_excepted() {
+        let own = IpAddr::from([127, 0, 0, 1]);
+        let literal = addresses(&script(&[]), Route::Literal(own)).await.unwrap_err();
+        assert_eq!((literal.code(), literal.address()), ("own-address", Some(own)));
+        assert_eq!(addresses(&script(&[]), Route::Exception(own)).await.unwrap(), [own]);
+        assert!(!is_own(IpAddr::from([8, 8, 8, 8])).unwrap());
     }
 
     #[tokio::test]

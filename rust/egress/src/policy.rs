@@ -160,13 +160,6 @@ impl Policy {
         }
     }
 
-    /// Every host and wildcard of the allow entries, without ports and in
-    /// order: for a filter in front of this one that goes by names alone.
-    pub fn hosts(&self) -> BTreeSet<String> {
-        let wildcards = self.subdomains.keys().map(|domain| format!("*.{domain}"));
-        self.hosts.keys().map(ToString::to_string).chain(wildcards).collect()
-    }
-
     /// The ports of every entry that the host matches.
     fn ports<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = &'a BTreeSet<u16>> {
         let above = std::iter::successors(host.name(), |name| {

@@ -72,6 +72,12 @@ pub enum Refusal {
         /// What the block is for.
         purpose: &'static str,
     },
+    /// The host is, or resolves to, an address of this machine's own.
+    #[error("{address} is an address of this machine itself")]
+    OwnAddress {
+        /// The address.
+        address: IpAddr,
+    },
     /// The name has more addresses than can be meant well.
     #[error("the name has {count} addresses, which is too many")]
     TooManyAddresses {
@@ -99,6 +105,7 @@ impl Refusal {
             Self::HostNotAllowed { .. } => "host-not-allowed",
             Self::PortNotAllowed { .. } => "port-not-allowed",
             Self::SpecialAddress { .. } => "special-address",
+            Self::OwnAddress { .. } => "own-address",
             Self::TooManyAddresses { .. } => "too-many-addresses",
         }
     }
@@ -106,7 +113,7 @@ impl Refusal {
     /// The address that was refused, if it was one.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
-            Self::SpecialAddress { address, .. } => Some(*address),
+            Self::SpecialAddress { address, .. } | Self::OwnAddress { address } => Some(*address),
             _ => None,
         }
     }

@@ -47,18 +47,6 @@ pub enum Call {
     },
 }
 
-impl Call {
-    /// The word by which rules name it.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Grants => "grants",
-            Self::Report { .. } => "report",
-            Self::Notify { .. } => "notify",
-            Self::RequestHost { .. } | Self::RequestPath { .. } => "request",
-        }
-    }
-}
-
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "answer")]

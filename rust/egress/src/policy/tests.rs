@@ -150,15 +150,6 @@ fn the_default_allows_nothing() {
 }
 
 #[test]
-fn the_hosts_of_a_policy_are_told_without_ports_and_once() {
-    let entries =
-        ["b.test:8080", "A.test.", "b.test", "*.c.test:1", "10.9.8.7:80", "[2001:db8::1]:2"];
-    let policy = policy(&entries, &[]).unwrap();
-    let wanted = ["*.c.test", "10.9.8.7", "2001:db8::1", "a.test", "b.test"];
-    assert_eq!(policy.hosts(), wanted.map(str::to_owned).into());
-}
-
-#[test]
 fn what_was_allowed_is_judged_by_another_policy() {
     let allow = ["a.test", "b.test:22", "pinned.test", "net.test", "8.8.8.8"];
     let exceptions = [("pinned.test", "10.0.0.1"), ("net.test", "10.0.0.0/8")];

@@ -126,8 +126,6 @@ pub(crate) struct Plan {
     pub(crate) patience: std::time::Duration,
     pub(crate) hosts: Vec<String>,
     pub(crate) exceptions: BTreeMap<String, String>,
-    /// Both of these, checked: what the guard goes by.
-    pub(crate) policy: egress::Policy,
     pub(crate) server: AgentHalf,
     pub(crate) client: AgentHalf,
     /// The launch's password, random; in no argument and no record.
@@ -217,10 +215,10 @@ impl Plan {
         let mut hosts = agent.file.hosts.clone();
         hosts.extend(config.egress.hosts.iter().cloned());
         hosts.extend(settings.into_iter().flat_map(|s| s.hosts.iter().cloned()));
+        super::hosts::policy(&hosts, &config.egress.exceptions)?;
         Ok(Self {
             id,
             patience: std::time::Duration::from_secs(agent.file.link.patience),
-            policy: super::hosts::policy(&hosts, &config.egress.exceptions)?,
             exceptions: config.egress.exceptions.clone(),
             on_violation: config.on_violation,
             agent,
@@ -248,8 +246,7 @@ impl Plan {
     /// When one of them is no host.
     pub(crate) fn narrow_hosts(&mut self, config: &Config) -> Result<(), Error> {
         self.hosts.clone_from(&config.egress.hosts);
-        self.policy = super::hosts::policy(&self.hosts, &config.egress.exceptions)?;
-        Ok(())
+        super::hosts::policy(&self.hosts, &config.egress.exceptions).map(drop)
     }
 
     /// Where the kernel's rule about sockets lets the half in `layer` reach: what
