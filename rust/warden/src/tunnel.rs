@@ -67,6 +67,10 @@ fn read_line(answer: &mut BufReader<TcpStream>, left: &mut u64) -> io::Result<Ve
     let mut line = Vec::new();
     let read = io::Read::take(answer, *left).read_until(b'\n', &mut line)?;
     *left -= read as u64;
+    // What ends in the middle of a line, or is too long, is no head.
+    if !line.ends_with(b"\n") {
+        return Err(io::Error::from_raw_os_error(Errno::PROTO.raw_os_error()));
+    }
     Ok(line.trim_ascii_end().to_owned())
 }
 

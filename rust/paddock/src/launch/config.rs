@@ -74,7 +74,7 @@ pub(crate) struct Egress {
     /// `name` (ports 443 and 80) or `name:port`.
     pub(crate) hosts: Vec<String>,
     /// `name = "address"`: that name is not looked up, and the address may be
-    /// a private one.
+    /// a private one. `name = "network"`: it is, and may be an address in there.
     pub(crate) exceptions: BTreeMap<String, String>,
     /// Whether git may use SSH, through the guard, to hosts that are granted with its port.
     pub(crate) ssh: bool,

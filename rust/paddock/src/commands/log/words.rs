@@ -134,7 +134,11 @@ fn gate_call(of: Details<'_>) -> Option<(Tone, String)> {
 
 fn wanted(of: Details<'_>) -> Option<String> {
     let host = of.text("host").map(|host| format!("the host {host}"));
-    host.or_else(|| Some(format!("the path {}", of.inner("path")?.text("path")?)))
+    host.or_else(|| {
+        let path = of.inner("path")?;
+        let how = if path.flag("write") == Some(true) { "read and write" } else { "read" };
+        Some(format!("the path {} ({how})", path.text("path")?))
+    })
 }
 
 fn egress(of: Details<'_>) -> Option<(Tone, String)> {
