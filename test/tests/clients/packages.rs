@@ -21,7 +21,7 @@ fn npm_fetches_through_the_guard() {
             npm install --cafile=$CA --registry=$BASE/npm/ --no-audit --no-fund --no-update-notifier tiny\n\
             cat node_modules/tiny/index.js",
         requests: &NPM,
-        refusal: "403",
+        refusal: "403 Forbidden",
         tries: 1,
     }
     .try_from(&registry, &[]);
@@ -116,7 +116,7 @@ fn pip_fetches_through_the_guard() {
                 --index-url $BASE/pip/simple/ --target . tiny\n\
             cat tiny.py",
         requests: &PYTHON,
-        refusal: "403",
+        refusal: "Tunnel connection failed: 403 Forbidden",
         tries: 6,
     }
     .try_from(&registry, &[]);
@@ -175,7 +175,7 @@ fn cargo_fetches_through_the_guard() {
             "GET /cargo/ti/ny/tiny 200",
             "GET /cargo/tiny-1.0.0.crate 200",
         ],
-        refusal: "403",
+        refusal: "CONNECT tunnel failed, response 403",
         tries: 4,
     }
     .try_from(&registry, &[toolchain]);
@@ -201,7 +201,7 @@ fn go_fetches_through_the_guard() {
             "GET /go/registry.test/tiny/@v/v1.0.0.zip 200",
         ],
         refusal: "Forbidden",
-        tries: 1,
+        tries: 2,
     }
     .try_from(&registry, &[directory]);
 }

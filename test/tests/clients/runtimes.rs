@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use paddock_test::registry::Registry;
+use paddock_test::host::{Host, finish};
+use paddock_test::registry::{NAME, Registry};
 
 use crate::fetch::{Fetch, installed, is_there, missing, node_uses_environment};
 
@@ -90,20 +91,45 @@ class Fetch {
 }
 "#;
 
+fn has_java() -> bool {
+    let has_compiler = Path::new("/usr/bin/javac").exists();
+    if !has_compiler {
+        missing("there is no java with its compiler", false);
+    }
+    has_compiler && is_there("java", false)
+}
+
 #[test]
 fn javas_own_clients_fetch_through_the_guard() {
-    if !is_there("java", false) {
-        return;
-    }
-    if !Path::new("/usr/bin/javac").exists() {
-        missing("java is there without its compiler", false);
+    if !has_java() {
         return;
     }
     Fetch {
         command: &format!("cat >Fetch.java <<'END'{JAVA}END\njava Fetch.java"),
         requests: &REQUESTS,
-        refusal: "403",
+        refusal: "Unable to tunnel through proxy",
         tries: 1,
     }
     .try_in("sealed", &registry(), &[]);
+}
+
+#[test]
+fn java_has_no_way_to_present_the_secret_of_the_ported_tier() {
+    if !has_java() {
+        return;
+    }
+    let (registry, host) = (registry(), Host::new());
+    std::fs::write(host.workspace().join("ca.pem"), registry.authority()).unwrap();
+    std::fs::write(host.workspace().join("Fetch.java"), JAVA).unwrap();
+    let port = registry.port();
+    host.configure(&format!(
+        "[egress]\nhosts = [\"{NAME}:{port}\"]\nexceptions = {{ \"{NAME}\" = \"127.0.0.1\" }}\n"
+    ));
+    let command = format!("CA=ca.pem BASE=http://{NAME}:{port} java Fetch.java");
+    let run = |tier: &str| finish(host.agent_command("standin", &["--tier", tier], &[&command]));
+    let ported = run("ported");
+    assert!(ported.code() != Some(0) && ported.stderr.contains("407"), "{}", ported.stderr);
+    assert_eq!(registry.requests(), Vec::<String>::new());
+    let sealed = run("sealed");
+    assert_eq!(sealed.stdout, "fetched twice\n", "control: {}", sealed.stderr);
 }

@@ -125,12 +125,22 @@ pub(super) fn for_gate(gate: &Path, pane: Option<&OwnPane>) -> Variables {
     variables
 }
 
-/// So that programs find the guard.
-pub(super) fn for_proxy(proxy: &Proxy) -> Variables {
+/// For the server half, whose programs may fetch: where the guard is, and what git does
+/// about SSH. `warden` is what Paddock runs inside.
+pub(super) fn way_out(proxy: &Proxy, warden: &Path, ssh: bool) -> Variables {
+    [for_proxy(proxy), super::ssh::variables(warden, ssh)].concat()
+}
+
+/// So that programs find the guard. Where a program reads what is set for another, it has
+/// no variable of its own here: `test/tests/clients` tries each.
+fn for_proxy(proxy: &Proxy) -> Variables {
     let url = proxy.url();
     let mut variables: Variables =
         NAMES_OF_PROXY.iter().map(|name| (name.into(), url.clone().into())).collect();
+    // Since Node 22.21 and 24.0; an older one's own clients know no proxy.
     variables.push(("NODE_USE_ENV_PROXY".into(), "1".into()));
+    // A line on standard error at each start of Java is the price: it reads no other
+    // variable silently, and finds no way out without. It cannot present the secret.
     let port = proxy.port;
     let java = format!(
         "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort={port} -Dhttps.proxyHost=127.0.0.1 \

@@ -190,11 +190,7 @@ impl Plan {
         // In a network of the launch's own nobody else reaches the guard.
         let secret = if tier.isolates_network() { None } else { Some(random_password()?) };
         let proxy = Proxy { port: ports.guard, secret };
-        let way_out = [
-            environment::for_proxy(&proxy),
-            super::ssh::variables(&programs.warden.path, config.egress.ssh),
-        ]
-        .concat();
+        let way_out = environment::way_out(&proxy, &programs.warden.path, config.egress.ssh);
         let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {
             values_for_half(
                 &agent,
