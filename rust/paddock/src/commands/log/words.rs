@@ -136,7 +136,7 @@ fn wanted(of: Details<'_>) -> Option<String> {
     let host = of.text("host").map(|host| format!("the host {host}"));
     host.or_else(|| {
         let path = of.inner("path")?;
-        let how = if path.flag("write") == Some(true) { "read and write" } else { "read" };
+        let how = if path.is_true("write") == Some(true) { "read and write" } else { "read" };
         Some(format!("the path {} ({how})", path.text("path")?))
     })
 }
