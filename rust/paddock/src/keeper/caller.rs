@@ -16,11 +16,10 @@ use confine::witness::Testimony;
 use confine::{Layer, Pid, ProcessId};
 use serde_json::{Value, json};
 
+use super::ancestry::ancestors_up_to;
 use super::roster::Roster;
 use crate::files::sha256_of;
 
-/// A chain of parents longer than this leads nowhere.
-const MOST_ANCESTORS: usize = 1000;
 /// A witness that has not answered by then gives no testimony.
 const TESTIMONY_LIMIT: Duration = Duration::from_secs(2);
 /// A longer program is not hashed. An agent can make any, of nothing.
@@ -111,7 +110,7 @@ pub(super) fn look(
     }
     let status = files.status(&mut buffer).map_err(gone)?;
     let dumpable = files.is_dumpable(status.uids[1]).map_err(gone)?;
-    let descent = descent_of(process, &status, roster);
+    let descent = descent_of(process, roster);
     let before = executable(process.pid).ok();
     let program = hashes.program_of(process.pid).ok();
     let foreign_code = foreign_code(process.pid, program.as_ref().map(|p| p.file)).map_err(drop);
@@ -128,29 +127,14 @@ pub(super) fn look(
     Ok(CallerEvidence { process, status, descent, testimony, dumpable, program, foreign_code })
 }
 
-/// The parents of a process up to a warden, each older than its child.
-fn descent_of(
-    process: ProcessId,
-    status: &Status,
-    roster: &Roster,
-) -> Option<(Layer, Vec<ProcessId>)> {
+/// The parents of a process up to a warden.
+fn descent_of(process: ProcessId, roster: &Roster) -> Option<(Layer, Vec<ProcessId>)> {
     let wardens = roster.entries().wardens;
-    let mut chain = vec![process];
-    let mut parent = status.parent;
-    let mut buffer = Vec::new();
-    while chain.len() < MOST_ANCESTORS {
-        let files = TaskFiles::open(parent?, parent?).ok()?;
-        let id = files.id();
-        if chain.last().is_some_and(|child| id.start > child.start) {
-            return None;
-        }
-        if let Some(warden) = wardens.values().find(|warden| warden.process == id) {
-            return Some((warden.layer, chain));
-        }
-        chain.push(id);
-        parent = files.status(&mut buffer).ok()?.parent;
-    }
-    None
+    let warden_at = |id| wardens.values().find(|warden| warden.process == id);
+    let mut above = ancestors_up_to(process, |id| warden_at(id).is_some()).ok()?;
+    let layer = warden_at(above.pop()?)?.layer;
+    above.insert(0, process);
+    Some((layer, above))
 }
 
 /// What must be true of a caller.

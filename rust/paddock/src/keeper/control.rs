@@ -9,17 +9,19 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use confine::ProcessId;
 use confine::escape::escape;
 use confine::pidfd::PidFd;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::ancestry::ancestors_up_to;
 use super::calls::Desk;
 use super::events::Event;
 use super::questions::{Scope, Wanted};
 use super::roster::Roster;
 use super::verifier::{Report, TaskReport};
-use super::{Keeper, stop, watch};
+use super::{Keeper, watch};
 use crate::error::Error;
 
 /// The longest request, in bytes: a path, and what is around it.
@@ -74,13 +76,23 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
-            for stream in listener.incoming().flatten() {
+            for stream in listener.incoming() {
+                let Ok(stream) = stream else {
+                    // Out of descriptors: let some go first.
+                    std::thread::sleep(Duration::from_millis(20));
+                    continue;
+                };
                 let answer = serve(&stream, &roster, &events, &watch, &desk);
                 let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
             }
         })
         .map_err(unusable)?;
     Ok(())
+}
+
+/// Whether a caller descends from the keeper, as all of the launch does.
+fn is_below(caller: ProcessId, keeper: ProcessId) -> std::io::Result<bool> {
+    Ok(ancestors_up_to(caller, |above| above == keeper)?.last() == Some(&keeper))
 }
 
 fn serve(
@@ -98,10 +110,11 @@ fn serve(
     }
     // Whoever is in the launch has no business here, whatever let it through.
     match PidFd::of_peer(std::os::fd::AsFd::as_fd(stream)) {
-        Ok(caller) if stop::descendants(roster.keeper.pid).contains(&caller.id()) => {
-            return refuse("callers inside the launch are not served");
-        }
-        Ok(_) => {}
+        Ok(caller) => match is_below(caller.id(), roster.keeper) {
+            Ok(false) => {}
+            Ok(true) => return refuse("callers inside the launch are not served"),
+            Err(_) => return refuse("who is above the caller cannot be read"),
+        },
         Err(_) => return refuse("the kernel does not say who is calling"),
     }
     let mut line = String::new();
@@ -169,4 +182,29 @@ fn task_json(task: &TaskReport) -> Value {
         })).collect::<Vec<_>>(),
         "command": escape(&task.command()).to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use confine::Pid;
+
+    use super::*;
+
+    #[test]
+    fn who_descends_from_the_keeper_is_told_from_its_sibling() {
+        let id = |pid| ProcessId { pid, start: confine::proc::start_time(pid).unwrap() };
+        let cat = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = |child: &std::process::Child| Pid::new(child.id().cast_signed()).unwrap();
+        let (mut caller, mut sibling) = (cat(), cat());
+        let called = id(pid(&caller));
+        assert!(is_below(called, id(Pid::of_self())).unwrap());
+        assert!(!is_below(called, id(pid(&sibling))).unwrap(), "control: not its keeper");
+        for child in [&mut caller, &mut sibling] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(is_below(called, id(Pid::of_self())).is_err(), "nobody says of whom");
+    }
 }

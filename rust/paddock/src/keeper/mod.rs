@@ -3,6 +3,7 @@
 //! [`run`] is the launch as one page, in the order in which things happen. The
 //! steps are in [`start`], the watch in [`watch`], the end in [`stop`].
 
+mod ancestry;
 mod caller;
 mod calls;
 mod canaries;
