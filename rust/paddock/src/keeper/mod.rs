@@ -249,8 +249,8 @@ impl Keeper<'_> {
                 ));
                 Ok(())
             }
-            (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
-                let agent = self.roster.agent(layer);
+            (layer, ToKeeper::Started { label: ChildLabel::Agent, pid }) => {
+                let agent = self.roster.agent_started(layer, pid);
                 if layer == Layer::Client {
                     self.client = agent.map(|agent| agent.pid);
                 }

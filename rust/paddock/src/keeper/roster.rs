@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use confine::proc::FileId;
+use confine::proc::{FileId, TaskFiles};
 use confine::witness::Testimony;
 use confine::{Expectation, Layer, Pid, ProcessId};
 
@@ -149,18 +149,20 @@ impl Roster {
         self.edit().clone()
     }
 
-    /// The first process of the agent's half in a layer: its warden's first child, once
-    /// there is one. What is orphaned there later comes after it.
+    /// The first process of the agent's half in a layer, once its warden said that it
+    /// was started; nobody is it before, and nobody if it was not found then.
     pub(super) fn agent(&self, layer: Layer) -> Option<ProcessId> {
-        let known = self.edit().agents.get(&layer).copied();
-        known.or_else(|| {
-            let warden = self.warden(layer)?.process.pid;
-            let files = confine::proc::TaskFiles::open(warden, warden).ok()?;
-            let pid = files.children(&mut Vec::new()).ok()?.first().copied()?;
-            let agent = ProcessId { pid, start: confine::proc::start_time(pid).ok()? };
-            self.edit().agents.insert(layer, agent);
-            Some(agent)
-        })
+        self.edit().agents.get(&layer).copied()
+    }
+
+    /// The warden of a layer started its agent, which is `as_inside` in the launch's
+    /// own pid namespace. Asked for once: what is orphaned there later is not taken
+    /// for the agent, and neither is who gets its number.
+    pub(super) fn agent_started(&self, layer: Layer, as_inside: Pid) -> Option<ProcessId> {
+        let entries = self.entries();
+        let warden = entries.wardens.get(&layer)?.process;
+        let agent = child_as(warden, as_inside, entries.depth())?;
+        Some(*self.edit().agents.entry(layer).or_insert(agent))
     }
 
     pub(super) fn warden(&self, layer: Layer) -> Option<Arc<Warden>> {
@@ -168,6 +170,55 @@ impl Roster {
     }
 }
 
+/// The child of `parent` that has the id `as_inside` in the pid namespace `depth` levels
+/// below this one.
+fn child_as(parent: ProcessId, as_inside: Pid, depth: usize) -> Option<ProcessId> {
+    let mut buffer = Vec::new();
+    let above = TaskFiles::open(parent.pid, parent.pid).ok()?;
+    for task in confine::proc::tasks_of(parent.pid).ok()? {
+        let Ok(files) = TaskFiles::open(parent.pid, task) else { continue };
+        for child in files.children(&mut buffer).unwrap_or_default() {
+            let Ok(files) = TaskFiles::open(child, child) else { continue };
+            let Ok(status) = files.status(&mut buffer) else { continue };
+            if status.id_at(depth) == Some(as_inside) && status.parent == Some(parent.pid) {
+                // Of that parent, if it was not another before or has ended by now.
+                let is_of_it = above.id() == parent && above.status(&mut buffer).is_ok();
+                return is_of_it.then(|| files.id());
+            }
+        }
+    }
+    None
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use confine::StartTime;
+
+    use super::*;
+
+    #[test]
+    fn a_child_is_found_by_its_number_and_its_parent_and_not_by_being_the_first() {
+        let cat = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = |child: &Child| Pid::new(child.id().cast_signed()).unwrap();
+        let id = |pid| ProcessId { pid, start: confine::proc::start_time(pid).unwrap() };
+        let (mut first, mut second) = (cat(), cat());
+        let (me, wanted) = (id(Pid::of_self()), id(pid(&second)));
+        assert_eq!(child_as(me, wanted.pid, 0), Some(wanted));
+        assert_eq!(child_as(me, me.pid, 0), None, "it is no child of itself");
+        assert_eq!(child_as(id(pid(&first)), wanted.pid, 0), None, "another's child");
+        assert_eq!(child_as(me, wanted.pid, 9), None, "there is no such namespace");
+        let earlier = ProcessId { start: StartTime(me.start.0 - 1), ..me };
+        assert_eq!(child_as(earlier, wanted.pid, 0), None, "another parent with that id");
+        for child in [&mut first, &mut second] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert_eq!(child_as(me, wanted.pid, 0), None, "it has ended");
+    }
 }
