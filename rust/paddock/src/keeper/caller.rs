@@ -1,7 +1,7 @@
 //! Who calls at the gate, by the kernel's own records. Reading and judging do not
 //! mix: [`look`] reads, [`judge`] concludes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use confine::pidfd::PidFd;
-use confine::proc::{FileId, State, Status, TaskFiles, executable, foreign_code};
+use confine::proc::{
+    FileId, State, Status, TaskFiles, executable, foreign_code, is_gone, tasks_of,
+};
 use confine::verdict::LayerFilters;
 use confine::witness::Testimony;
 use confine::{Layer, Pid, ProcessId};
@@ -20,6 +22,10 @@ use super::ancestry::ancestors_up_to;
 use super::roster::Roster;
 use crate::files::sha256_of;
 
+/// A caller with more tasks is not looked through.
+const MOST_TASKS: usize = 10_000;
+/// How often a caller's tasks are listed while new ones appear.
+const MOST_LOOKS: usize = 10;
 /// A witness that has not answered by then gives no testimony.
 const TESTIMONY_LIMIT: Duration = Duration::from_secs(2);
 /// A longer program is not hashed. An agent can make any, of nothing.
@@ -32,6 +38,8 @@ const MOST_HASHES: usize = 256;
 pub(super) struct CallerEvidence {
     process: ProcessId,
     status: Status,
+    /// Who traces one of its tasks, or that this cannot be read of one.
+    tracer: Result<Option<Pid>, ()>,
     /// Its parents up to a warden of the launch, and that warden's layer; the last is
     /// the child of the warden.
     descent: Option<(Layer, Vec<ProcessId>)>,
@@ -110,6 +118,7 @@ pub(super) fn look(
     }
     let status = files.status(&mut buffer).map_err(gone)?;
     let dumpable = files.is_dumpable(status.uids[1]).map_err(gone)?;
+    let tracer = tracer_of(process.pid).map_err(drop);
     let descent = descent_of(process, roster);
     let before = executable(process.pid).ok();
     let program = hashes.program_of(process.pid).ok();
@@ -124,7 +133,50 @@ pub(super) fn look(
     if handle.has_ended().map_err(gone)? || (program.is_some() && !is_same) {
         return Err(Refusal::new("gone", "it ended, or became another program, meanwhile"));
     }
-    Ok(CallerEvidence { process, status, descent, testimony, dumpable, program, foreign_code })
+    Ok(CallerEvidence {
+        process,
+        status,
+        tracer,
+        descent,
+        testimony,
+        dumpable,
+        program,
+        foreign_code,
+    })
+}
+
+/// Who traces a task of a process: each can be traced alone (`ptrace(2)`), and any of
+/// them can be made to run what the tracer likes.
+fn tracer_of(process: Pid) -> io::Result<Option<Pid>> {
+    let mut buffer = Vec::new();
+    let mut seen = HashSet::new();
+    // Again, until there is none that was made meanwhile.
+    for _ in 0..MOST_LOOKS {
+        let before = seen.len();
+        for task in tasks_of(process)? {
+            if !seen.insert(task) {
+                continue;
+            }
+            if seen.len() > MOST_TASKS {
+                return Err(io::Error::other("it has too many tasks"));
+            }
+            let files = match TaskFiles::open(process, task) {
+                Ok(files) => files,
+                Err(e) if is_gone(&e) => continue,
+                Err(e) => return Err(e),
+            };
+            match files.status(&mut buffer) {
+                Ok(status) if status.tracer.is_some() => return Ok(status.tracer),
+                Ok(_) => {}
+                Err(e) if is_gone(&e) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if seen.len() == before {
+            return Ok(None);
+        }
+    }
+    Err(io::Error::other("its tasks change all the time"))
 }
 
 /// The parents of a process up to a warden.
@@ -154,8 +206,12 @@ pub(super) fn judge(evidence: &CallerEvidence, expected: &Expected<'_>) -> Resul
     if let Some(uid) = status.uids.iter().find(|uid| **uid != expected.uid) {
         return Err(Refusal::new("other-user", format!("it runs as user id {uid}")));
     }
-    if let Some(tracer) = status.tracer {
-        return Err(Refusal::new("traced", format!("it is traced by process {tracer}")));
+    match evidence.tracer {
+        Ok(None) => {}
+        Ok(Some(tracer)) => {
+            return Err(Refusal::new("traced", format!("it is traced by process {tracer}")));
+        }
+        Err(()) => return Err(Refusal::new("unreadable", "whether it is traced cannot be read")),
     }
     let Some((layer, chain)) = &evidence.descent else {
         return Err(Refusal::new("outside", "it descends from no warden of this launch"));

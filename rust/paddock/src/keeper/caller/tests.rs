@@ -22,6 +22,7 @@ fn evidence() -> CallerEvidence {
     CallerEvidence {
         process: process(30),
         status: Status::parse(status.as_bytes()).unwrap(),
+        tracer: Ok(None),
         descent: Some((Layer::Server, CHAIN.map(process).to_vec())),
         testimony: Some(Testimony::Inside),
         dumpable: true,
@@ -47,13 +48,14 @@ fn a_caller_with_everything_in_order_is_who_it_is() {
 type Change = fn(&mut CallerEvidence);
 
 /// What alone is changed, and the code by which the caller is refused for it.
-const REFUSED: [(&str, &str, Change); 20] = [
+const REFUSED: [(&str, &str, Change); 21] = [
     ("it has ended", "gone", |e| e.status.state = State::Dead),
     ("another real user", "other-user", |e| e.status.uids[0] = 0),
     ("another effective user", "other-user", |e| e.status.uids[1] = 0),
     ("another saved user", "other-user", |e| e.status.uids[2] = 0),
     ("another user for files", "other-user", |e| e.status.uids[3] = 0),
-    ("a tracer", "traced", |e| e.status.tracer = Pid::new(40)),
+    ("a tracer", "traced", |e| e.tracer = Ok(Pid::new(40))),
+    ("tasks that cannot be read", "unreadable", |e| e.tracer = Err(())),
     ("no warden above it", "outside", |e| e.descent = None),
     ("a place in the pen", "outside", |e| {
         e.descent = Some((Layer::Pen, CHAIN.map(process).to_vec()));
@@ -136,4 +138,51 @@ fn a_program_is_hashed_by_what_the_process_runs_and_once() {
     assert_eq!(program.sha256, sha256_of(File::open(path).unwrap()).unwrap());
     assert_eq!(hashes.program_of(own).unwrap(), program);
     assert_eq!(hashes.0.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn every_task_of_a_process_is_looked_at_for_a_tracer() {
+    let python = std::path::Path::new("/usr/bin/python3");
+    if !python.exists() {
+        println!("SKIPPED: there is no python3");
+        return;
+    }
+    // Its second task is what its child traces, its first one is not.
+    let script = "import ctypes, os, sys, threading\n\
+        libc = ctypes.CDLL(None)\n\
+        libc.prctl(0x59616d61, ctypes.c_ulong(-1))\n\
+        r, w = os.pipe()\n\
+        def second():\n\
+        \x20   os.write(w, str(threading.get_native_id()).encode())\n\
+        \x20   threading.Event().wait()\n\
+        threading.Thread(target=second, daemon=True).start()\n\
+        task = int(os.read(r, 20))\n\
+        print('two tasks', flush=True)\n\
+        sys.stdin.readline()\n\
+        if os.fork() == 0:\n\
+        \x20   print(libc.ptrace(0x4206, task, 0, 0), flush=True)\n\
+        sys.stdin.readline()\n";
+    let mut child = std::process::Command::new(python)
+        .args(["-c", script])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = Pid::new(child.id().cast_signed()).unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(output));
+    assert_eq!(lines.next().unwrap().unwrap(), "two tasks");
+    assert_eq!(tasks_of(pid).unwrap().len(), 2);
+    assert_eq!(tracer_of(pid).unwrap(), None, "control: it is not traced");
+    std::io::Write::write_all(&mut input, b"\n").unwrap();
+    if lines.next().unwrap().unwrap() == "0" {
+        let leader = TaskFiles::open(pid, pid).unwrap().status(&mut Vec::new()).unwrap();
+        assert_eq!(leader.tracer, None);
+        assert!(tracer_of(pid).unwrap().is_some());
+    } else {
+        println!("SKIPPED: nobody may trace here");
+    }
+    drop(input);
+    child.wait().unwrap();
+    assert!(tracer_of(pid).is_err(), "it is gone");
 }
