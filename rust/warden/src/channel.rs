@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use confine::Pid;
+use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -34,6 +36,9 @@ pub enum ChannelError {
     /// It is no message.
     #[error("a frame does not parse: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// Somebody wrote it who was not to.
+    #[error("another process wrote it than the one that connected")]
+    OtherWriter,
     /// What the kernel answered.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -46,6 +51,47 @@ pub struct Bounds {
     pub bytes: usize,
     /// From now until the last byte of it is there.
     pub time: Duration,
+    /// The process that must have written every byte of it, by the kernel's word. The
+    /// receiving socket must ask for that word ([`demand_writers`]).
+    pub writer: Option<Pid>,
+}
+
+/// From here on the kernel says of each piece that comes in at `socket`, or at what a
+/// listening `socket` accepts, which process wrote it (`unix(7)`, `SO_PASSCRED`).
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn demand_writers(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(rustix::net::sockopt::set_socket_passcred(socket, true)?)
+}
+
+/// Receives what fits into `buffer` at most: how much, which descriptors came along, and
+/// the process that wrote it, where the socket asks for that ([`demand_writers`]). What
+/// two processes wrote is not received at once then (`unix(7)`).
+///
+/// # Errors
+/// What the kernel answered, an interrupt left out.
+pub fn receive_piece(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    descriptors: &mut Vec<OwnedFd>,
+) -> io::Result<(usize, Option<Pid>)> {
+    let mut space = [MaybeUninit::uninit();
+        rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS), ScmCredentials(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = retry_on_intr(|| {
+        let mut into = [IoSliceMut::new(&mut *buffer)];
+        recvmsg(socket, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut writer = None;
+    for message in ancillary.drain() {
+        match message {
+            RecvAncillaryMessage::ScmRights(fds) => descriptors.extend(fds),
+            RecvAncillaryMessage::ScmCredentials(of) => writer = Some(Pid::from(of.pid)),
+            _ => {}
+        }
+    }
+    Ok((received.bytes, writer))
 }
 
 /// One end of a gate connection. Sending is safe from several threads;
@@ -119,7 +165,7 @@ impl Channel {
 
     /// Waits for a frame, and gives it with the descriptors that came along.
     pub fn receive<T: DeserializeOwned>(&self) -> Result<(T, Vec<OwnedFd>), ChannelError> {
-        self.receive_frame(MOST_BYTES, None)
+        self.receive_frame(MOST_BYTES, None, None)
     }
 
     /// The same of somebody unknown. The deadline is for all of the frame: who sends a
@@ -130,17 +176,18 @@ impl Channel {
         bounds: Bounds,
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let deadline = Instant::now() + bounds.time;
-        self.receive_frame(bounds.bytes.min(MOST_BYTES), Some(deadline))
+        self.receive_frame(bounds.bytes.min(MOST_BYTES), Some(deadline), bounds.writer)
     }
 
     fn receive_frame<T: DeserializeOwned>(
         &self,
         most: usize,
         deadline: Option<Instant>,
+        writer: Option<Pid>,
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
         let mut descriptors = Vec::new();
         let mut length = [0; 4];
-        self.fill(&mut length, &mut descriptors, deadline)?;
+        self.fill(&mut length, &mut descriptors, deadline, writer)?;
         let length = u32::from_be_bytes(length) as usize;
         if length > most {
             return Err(ChannelError::TooLong(length));
@@ -149,7 +196,7 @@ impl Channel {
         while body.len() < length {
             let filled = body.len();
             body.resize(length.min(filled + STEP), 0);
-            self.fill(&mut body[filled..], &mut descriptors, deadline)?;
+            self.fill(&mut body[filled..], &mut descriptors, deadline, writer)?;
         }
         Ok((serde_json::from_slice(&body)?, descriptors))
     }
@@ -159,6 +206,7 @@ impl Channel {
         buffer: &mut [u8],
         into: &mut Vec<OwnedFd>,
         deadline: Option<Instant>,
+        writer: Option<Pid>,
     ) -> Result<(), ChannelError> {
         let mut filled = 0;
         while filled < buffer.len() {
@@ -169,29 +217,16 @@ impl Channel {
                 }
                 self.socket.set_read_timeout(Some(left))?;
             }
-            let mut space =
-                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
-            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-            let received = match recvmsg(
-                &self.socket,
-                &mut [IoSliceMut::new(&mut buffer[filled..])],
-                &mut ancillary,
-                RecvFlags::CMSG_CLOEXEC,
-            ) {
-                Ok(message) => message.bytes,
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(e) => return Err(io::Error::from(e).into()),
-            };
-            for message in ancillary.drain() {
-                if let RecvAncillaryMessage::ScmRights(fds) = message {
-                    into.extend(fds);
-                }
-            }
+            let socket = self.socket.as_fd();
+            let (received, wrote) = receive_piece(socket, &mut buffer[filled..], into)?;
             if into.len() > MOST_DESCRIPTORS {
                 return Err(ChannelError::TooLong(into.len()));
             }
             if received == 0 {
                 return Err(ChannelError::Closed);
+            }
+            if writer.is_some() && wrote != writer {
+                return Err(ChannelError::OtherWriter);
             }
             filled += received;
         }
@@ -266,7 +301,7 @@ mod tests {
             }
         });
         let began = Instant::now();
-        let received = b.receive_within::<String>(Bounds { bytes: 64, time });
+        let received = b.receive_within::<String>(Bounds { bytes: 64, time, writer: None });
         assert!(matches!(received, Err(ChannelError::Io(_))), "{received:?}");
         assert!((time..5 * time).contains(&began.elapsed()), "{:?}", began.elapsed());
         drop(b);
@@ -275,13 +310,71 @@ mod tests {
 
     #[test]
     fn a_stranger_has_to_be_brief() {
-        let bounds = Bounds { bytes: 7, time: Duration::from_secs(5) };
+        let bounds = Bounds { bytes: 7, time: Duration::from_secs(5), writer: None };
         for (text, is_brief) in [("\"hello\"", true), ("\"hello \"", false)] {
             let (mut a, b) = pair();
             a.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
             a.write_all(text.as_bytes()).unwrap();
             assert_eq!(b.receive_within::<String>(bounds).is_ok(), is_brief, "{text}");
         }
+    }
+
+    #[test]
+    fn a_frame_is_its_writers_and_nobody_elses() {
+        let me = Pid::of_self();
+        let time = Duration::from_secs(10);
+        let bounds = |writer| Bounds { bytes: 64, time, writer: Some(writer) };
+        let frame = b"\0\0\0\x04\"hi\"";
+        for (first, second) in [(8, 0), (0, 8), (4, 4), (6, 2)] {
+            let (mut a, b) = pair();
+            demand_writers(b.as_fd()).unwrap();
+            a.write_all(&frame[..first]).unwrap();
+            // The rest is a child's.
+            let mut child = std::process::Command::new("tail")
+                .args(["-c", &second.to_string()])
+                .stdin(std::process::Stdio::piped())
+                .stdout(OwnedFd::from(a.try_clone().unwrap()))
+                .spawn()
+                .unwrap();
+            // One that has nothing to write may be gone already.
+            let _ = child.stdin.take().unwrap().write_all(frame);
+            child.wait().unwrap();
+            let received = b.receive_within::<String>(bounds(me));
+            if second == 0 {
+                assert_eq!(received.unwrap().0, "hi", "control: all of it is its own");
+            } else {
+                assert!(matches!(received, Err(ChannelError::OtherWriter)), "{received:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobodys_frame_is_not_taken_for_the_writers() {
+        let (a, b) = pair();
+        Channel::new(a).send(&"hi", &[]).unwrap();
+        let bounds =
+            Bounds { bytes: 64, time: Duration::from_secs(10), writer: Some(Pid::of_self()) };
+        let received = b.receive_within::<String>(bounds);
+        assert!(matches!(received, Err(ChannelError::OtherWriter)), "{received:?}");
+    }
+
+    #[test]
+    fn what_a_listener_accepts_tells_the_writer_and_descriptors_come_as_well() {
+        let directory = std::env::temp_dir().join(format!("channel-{}", std::process::id()));
+        std::fs::create_dir(&directory).unwrap();
+        let path = directory.join("socket");
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        demand_writers(listener.as_fd()).unwrap();
+        let a = Channel::new(UnixStream::connect(&path).unwrap());
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // Also what was written before it is accepted.
+        a.send(&"hi", &[null.as_fd(); MOST_DESCRIPTORS]).unwrap();
+        let b = Channel::new(listener.accept().unwrap().0);
+        std::fs::remove_dir_all(&directory).unwrap();
+        let time = Duration::from_secs(10);
+        let bounds = Bounds { bytes: 64, time, writer: Some(Pid::of_self()) };
+        let (text, descriptors): (String, _) = b.receive_within(bounds).unwrap();
+        assert_eq!((text.as_str(), descriptors.len()), ("hi", MOST_DESCRIPTORS));
     }
 
     proptest::proptest! {

@@ -25,7 +25,7 @@ pub use ask::{GATE_VARIABLE, ask};
 pub use attempts::observe;
 pub use call::{Answer, Call};
 pub use carry::carry;
-pub use channel::{Bounds, Channel, ChannelError};
+pub use channel::{Bounds, Channel, ChannelError, demand_writers, receive_piece};
 pub use link::{Link, await_server};
 pub use protocol::{
     AddedLimit, Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,

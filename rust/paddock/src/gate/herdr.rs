@@ -21,7 +21,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) use client::HerdrClient;
-pub(crate) use line::read_line;
+pub(crate) use line::read_line_by;
 pub(crate) use own_pane::OwnPane;
 pub(crate) use relay::Relay;
 use request::{Refusal, Request};

@@ -97,6 +97,12 @@ impl Refusal {
     }
 }
 
+impl From<Refusal> for warden::Answer {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused { code: refusal.code.into(), why: refusal.why }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.why)

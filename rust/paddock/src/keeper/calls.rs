@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use confine::escape::escape_short;
 use confine::pidfd::PidFd;
 use serde_json::{Value, json};
-use warden::{Answer, Call, Channel};
+use warden::{Answer, Call, Channel, ChannelError};
 
 use super::caller::{Caller, Expected, Hashes, Refusal, judge, look};
-use super::gatehouse::OF_A_CALLER;
+use super::gatehouse::{not_the_caller, of_caller};
 use super::grants::GuardHandle;
 use super::herdr_desk::open_relay;
 use super::questions::{Questions, Reply, Scope, Wanted};
@@ -87,8 +87,15 @@ impl Desk {
             if channel.send(&answer, &[]).is_err() {
                 return;
             }
-            match channel.receive_within::<warden::ToKeeper>(OF_A_CALLER) {
+            match channel.receive_within::<warden::ToKeeper>(of_caller(process)) {
                 Ok((warden::ToKeeper::Call { call: next, .. }, _)) => call = next,
+                Err(ChannelError::OtherWriter) => {
+                    let refusal = not_the_caller();
+                    let details = json!({ "caller": process.id(), "why": refusal.to_string() });
+                    self.ledger.add_from_outside("gate-refused", details);
+                    let _ = channel.send(&Answer::from(refusal), &[]);
+                    return;
+                }
                 _ => return,
             }
         }
@@ -102,7 +109,7 @@ impl Desk {
             Call::RequestHost { .. } | Call::RequestPath { .. } => RequestKind::Request,
         };
         match self.admit(process, kind) {
-            Err(refusal) => Answer::Refused { code: refusal.code.into(), why: refusal.why },
+            Err(refusal) => refusal.into(),
             Ok(caller) => self.do_it(process, call, &caller),
         }
     }

@@ -17,15 +17,24 @@ use confine::{Layer, Pid, ProcessId};
 use rustix::io::retry_on_intr;
 use rustix::net::RecvFlags;
 
+use super::caller::Refusal;
 use super::calls::Desk;
 use super::events::Event;
 use super::roster::{Roster, Warden};
-use warden::{Bounds, Channel, ChannelError, PROTOCOL_VERSION, ToKeeper};
+use warden::{Answer, Bounds, Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, demand_writers};
 
 /// How long a caller has to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
 /// What that, and a call, may cost: as many bytes as herdr takes in a request.
-pub(super) const OF_A_CALLER: Bounds = Bounds { bytes: 64 << 10, time: HELLO_LIMIT };
+pub(super) fn of_caller(process: &PidFd) -> Bounds {
+    Bounds { bytes: 64 << 10, time: HELLO_LIMIT, writer: Some(process.id().pid) }
+}
+
+/// For who writes over another's connection.
+pub(super) fn not_the_caller() -> Refusal {
+    let why = "the request was written by another process than the one that connected";
+    Refusal::new("not-the-caller", why)
+}
 /// How long an admitted warden may not take what is sent to it.
 const SEND_LIMIT: Duration = Duration::from_secs(2);
 /// Connections at once, wardens included: agents can connect, too.
@@ -43,6 +52,7 @@ pub(super) struct Knock {
 /// Opens the gate at `path` and serves it for the life of the process.
 pub(super) fn open(path: &Path, events: Sender<Event>, desk: Arc<Desk>) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
+    demand_writers(listener.as_fd())?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     let connections = Arc::new(AtomicUsize::new(0));
     std::thread::Builder::new().name("gate".into()).spawn(move || {
@@ -103,7 +113,7 @@ fn serve(stream: UnixStream, events: &Sender<Event>, desk: &Desk) {
         return;
     }
     let channel = Channel::new(stream);
-    let layer = match channel.receive_within::<ToKeeper>(OF_A_CALLER) {
+    let layer = match channel.receive_within::<ToKeeper>(of_caller(&process)) {
         Ok((ToKeeper::Hello { version: PROTOCOL_VERSION, layer }, _)) => layer,
         Ok((ToKeeper::Call { version: PROTOCOL_VERSION, call }, _)) => {
             return desk.serve(&channel, &process, call);
@@ -112,6 +122,12 @@ fn serve(stream: UnixStream, events: &Sender<Event>, desk: &Desk) {
             return refuse(format!("it speaks version {version} of the gate's protocol"));
         }
         Ok(_) => return refuse("it did not say who it is".into()),
+        Err(ChannelError::OtherWriter) => {
+            let refusal = not_the_caller();
+            refuse(refusal.to_string());
+            let _ = channel.send(&Answer::from(refusal), &[]);
+            return;
+        }
         Err(error) => return refuse(format!("it did not say who it is: {error}")),
     };
     let (admit, admitted) = sync_channel(1);

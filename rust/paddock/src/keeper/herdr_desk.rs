@@ -1,18 +1,21 @@
 //! The desk for those who speak herdr's protocol, and what herdr is told.
 
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
 
 use confine::pidfd::PidFd;
 use serde_json::json;
+use warden::receive_piece;
 
 use super::calls::Desk;
+use super::gatehouse::not_the_caller;
 use crate::agent::{AgentFile, RequestKind};
 use crate::error::Error;
 use crate::gate::herdr::{
-    HerdrClient, MOST_REQUEST_BYTES, OwnPane, Record, Relay, read_line, turn_away,
+    HerdrClient, MOST_REQUEST_BYTES, OwnPane, Record, Relay, read_line_by, turn_away,
 };
 use crate::state::Ledger;
 
@@ -40,9 +43,21 @@ impl Desk {
         process: &PidFd,
         deadline: Instant,
     ) -> Result<(), String> {
-        let line = read_line(stream, MOST_REQUEST_BYTES, deadline)
+        let caller = process.id().pid;
+        let mut is_all_its_own = true;
+        let receive = |buffer: &mut [u8]| {
+            // Descriptors that somebody sends along are closed.
+            let (read, writer) = receive_piece(stream.as_fd(), buffer, &mut Vec::new())?;
+            is_all_its_own &= read == 0 || writer == Some(caller);
+            Ok(read)
+        };
+        let line = read_line_by(stream, MOST_REQUEST_BYTES, deadline, receive)
             .map_err(|e| format!("its request in herdr's protocol did not end: {}", e.kind()))?;
-        let (answer, record) = self.answer_herdr(&line, process);
+        let (answer, record) = if is_all_its_own {
+            self.answer_herdr(&line, process)
+        } else {
+            turn_away(&line, &not_the_caller().to_string())
+        };
         let details = json!({ "herdr": record, "process": process.id() });
         self.ledger.add_from_outside("herdr", details);
         let _ = (&*stream).write_all(&answer);

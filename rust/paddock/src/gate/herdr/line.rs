@@ -16,11 +16,24 @@ pub(crate) fn read_line(
     most: usize,
     deadline: Instant,
 ) -> io::Result<Vec<u8>> {
+    read_line_by(stream, most, deadline, |buffer| stream.read(buffer))
+}
+
+/// The same, received by `receive`, which reads from `stream` into what it is given.
+///
+/// # Errors
+/// As [`read_line`].
+pub(crate) fn read_line_by(
+    stream: &UnixStream,
+    most: usize,
+    deadline: Instant,
+    mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut buffer = [0; 4096];
     while line.len() <= most {
         stream.set_read_timeout(Some(left_until(deadline)?))?;
-        let read = match stream.read(&mut buffer) {
+        let read = match receive(&mut buffer) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(read) => &buffer[..read],
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
