@@ -143,6 +143,26 @@ fn a_fake_is_told_from_the_real_one_in_every_tier() {
     }
 }
 
+/// The child runs the agent's own program, too, and descends from the agent: all that is
+/// wrong is that another process connected.
+#[test]
+fn what_a_child_writes_on_its_parents_connection_is_nobodys() {
+    for tier in TIERS {
+        let host = Host::new();
+        add_agent(&host, OWN_PROGRAM);
+        let probe = probe().display();
+        let run = tool(&host, tier, &format!("{probe} gate-by-child 2>&1; {probe} gate:grants"));
+        let told = format!("{tier}: {}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains("not-the-caller: the request was written by"), "{told}");
+        assert!(run.stdout.contains("gate:grants ok"), "control: {told}");
+        assert_eq!(calls(&host).len(), 1, "{told}");
+        let ledger = host.ledger();
+        let refused = ledger.iter().filter(|line| line["event"] == "gate-refused");
+        let whys: Vec<_> = refused.filter_map(|line| line["why"].as_str()).collect();
+        assert!(whys.iter().any(|why| why.starts_with("not-the-caller: ")), "{whys:?}: {told}");
+    }
+}
+
 /// By the socket itself, which a process of the user can reach.
 #[test]
 fn who_is_in_no_sandbox_of_the_launch_is_refused() {

@@ -75,6 +75,7 @@ fn try_once(kind: &str, argument: &str) -> io::Result<()> {
         "gate" => gate::ask(argument),
         "gate-then" => gate::ask_and_become(path),
         "gate-on" => gate::ask_on(),
+        "gate-by-child" => gate::ask_by_child(),
         "herdr" => ask_herdr(argument),
         "mute" => send_half_to_herdr(argument),
         "download" => download(argument),

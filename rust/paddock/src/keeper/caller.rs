@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use confine::pidfd::PidFd;
@@ -259,6 +259,10 @@ type FileState = (u64, u64, u64, (i64, i64), (i64, i64));
 pub(super) struct Hashes(Arc<Mutex<HashMap<FileState, String>>>);
 
 impl Hashes {
+    fn known(&self) -> MutexGuard<'_, HashMap<FileState, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What a process runs: opened by the kernel's own link, which leads to the file
     /// also when that has no name any more.
     fn program_of(&self, process: Pid) -> io::Result<Program> {
@@ -274,12 +278,12 @@ impl Hashes {
         if before.2 > MOST_PROGRAM_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        // One at a time: callers cost no more than one processor, and a file that
-        // several run is read once.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = known.get(&before).cloned();
+        let kept = self.known().get(&before).cloned();
+        // Not while others wait for what is known: a long program is nobody's but its
+        // caller's.
         let sha256 = kept.map_or_else(|| sha256_of(&file), Ok)?;
         if state(&file)? == before {
+            let mut known = self.known();
             if known.len() >= MOST_HASHES {
                 known.clear();
             }
