@@ -1,11 +1,15 @@
 //! What a process executes parts of (`proc_pid_maps(5)`).
 
+use std::ffi::OsStr;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use super::FileId;
 use crate::Pid;
 
-/// Directories that hold programs and libraries and that no sandbox may write.
+/// Directories that hold programs and libraries and that no sandbox may write, unless it
+/// was granted a place in one.
 const SYSTEM: [&[u8]; 10] = [
     b"/usr/",
     b"/bin/",
@@ -20,22 +24,41 @@ const SYSTEM: [&[u8]; 10] = [
 ];
 
 /// The first file that process `pid` has mapped to be executed and that is neither
-/// `program` nor of the system: a library that was loaded into it from elsewhere. Its
-/// path as the kernel has it, which may be followed by ` (deleted)`.
+/// `program` nor of the system: a library that was loaded into it from elsewhere. What
+/// lies in one of the `writable` places is not the system's. Its path as the kernel has
+/// it, which may be followed by ` (deleted)`.
+///
+/// `program` is what `/proc/P/exe` leads to, and the path that this link shows. A file is
+/// it by its device and inode, or by its inode and path: of btrfs and overlayfs the maps
+/// show another device than `stat(2)`.
 ///
 /// # Errors
 /// `EACCES` where the reader may not look.
-pub fn foreign_code(pid: Pid, program: Option<FileId>) -> io::Result<Option<Vec<u8>>> {
+pub fn foreign_code(
+    pid: Pid,
+    program: Option<(FileId, &[u8])>,
+    writable: &[PathBuf],
+) -> io::Result<Option<Vec<u8>>> {
     let maps = std::fs::File::open(super::proc_path(pid, "maps"))?;
     for line in BufReader::new(maps).split(b'\n') {
         if let Some((file, path)) = executable_file(&line?)
-            && Some(file) != program
-            && !SYSTEM.iter().any(|system| path.starts_with(system))
+            && !program.is_some_and(|program| is_program(program, file, &path))
+            && !is_of_system(&path, writable)
         {
             return Ok(Some(path));
         }
     }
     Ok(None)
+}
+
+fn is_program((program, its_path): (FileId, &[u8]), file: FileId, path: &[u8]) -> bool {
+    file == program || (file.inode == program.inode && path == its_path)
+}
+
+fn is_of_system(path: &[u8], writable: &[PathBuf]) -> bool {
+    let named = Path::new(OsStr::from_bytes(path.strip_suffix(b" (deleted)").unwrap_or(path)));
+    SYSTEM.iter().any(|system| path.starts_with(system))
+        && !writable.iter().any(|place| named.starts_with(place))
 }
 
 /// The file of a mapping that can be executed; `None` of memory without a file.
@@ -87,8 +110,34 @@ mod tests {
     fn this_program_itself_is_not_foreign_and_without_its_name_it_is() {
         let me = Pid::of_self();
         let own = crate::proc::executable(me).unwrap();
-        assert_eq!(foreign_code(me, Some(own)).unwrap(), None);
-        assert!(foreign_code(me, None).unwrap().is_some(), "control: it is not of the system");
+        let path = std::env::current_exe().unwrap().into_os_string();
+        let by = |file, path| foreign_code(me, Some((file, path)), &[]).unwrap();
+        assert_eq!(by(own, path.as_bytes()), None);
+        assert_eq!(by(own, b"/elsewhere"), None, "a file has any number of names");
+        let shown_otherwise = FileId { device: own.device + 1, ..own };
+        assert_eq!(by(shown_otherwise, path.as_bytes()), None);
+        assert!(by(shown_otherwise, b"/elsewhere").is_some());
+        assert!(by(FileId { inode: own.inode + 1, ..own }, path.as_bytes()).is_some());
+        assert!(foreign_code(me, None, &[]).unwrap().is_some(), "control: it is not the system's");
+    }
+
+    #[test]
+    fn what_lies_where_the_launch_may_write_is_not_the_systems() {
+        let writable = [PathBuf::from("/usr/local/lib/mine"), PathBuf::from("/etc/one.so")];
+        for (path, is_system) in [
+            ("/usr/lib/a.so", true),
+            ("/usr/local/lib/mine.so", true),
+            ("/usr/local/lib/mine/a.so", false),
+            ("/usr/local/lib/mine/a.so (deleted)", false),
+            ("/etc/one.so", false),
+            ("/etc/one.so (deleted)", false),
+            ("/etc/one.sox", true),
+            ("/tmp/a.so", false),
+        ] {
+            assert_eq!(is_of_system(path.as_bytes(), &writable), is_system, "{path}");
+            let known = path.starts_with("/usr") || path.starts_with("/etc");
+            assert_eq!(is_of_system(path.as_bytes(), &[]), known, "control: {path}");
+        }
     }
 
     proptest::proptest! {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -109,11 +110,13 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Reads all there is to know about the process behind `handle`.
+/// Reads all there is to know about the process behind `handle`, of a launch that may
+/// write the places `writable`.
 pub(super) fn look(
     handle: &PidFd,
     roster: &Roster,
     hashes: &Hashes,
+    writable: &[PathBuf],
 ) -> Result<CallerEvidence, Refusal> {
     let process = handle.id();
     let gone = |e: io::Error| Refusal::new("gone", format!("it cannot be read: {e}"));
@@ -128,7 +131,8 @@ pub(super) fn look(
     let descent = descent_of(process, roster);
     let before = executable(process.pid).ok();
     let program = hashes.program_of(process.pid).ok();
-    let foreign_code = foreign_code(process.pid, program.as_ref().map(|p| p.file)).map_err(drop);
+    let own = program.as_ref().map(|program| (program.file, &program.path[..]));
+    let foreign_code = foreign_code(process.pid, own, writable).map_err(drop);
     let entries = roster.entries();
     let warden = descent.as_ref().and_then(|(layer, _)| entries.wardens.get(layer));
     let asked = warden.zip(status.id_at(entries.depth())).map(|(w, id)| w.ask(vec![id]));

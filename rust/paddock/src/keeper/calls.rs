@@ -1,6 +1,7 @@
 //! What programs in the sandboxes ask of the gate: who asks is established anew for
 //! every request, a rule of the agent's must allow it, and all of it is written down.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ pub(super) struct Desk {
     notices: Notices,
     rules: Vec<GateRule>,
     agent: AgentProgram,
+    /// What the launch may write, by every name: code from there is not the system's.
+    writable: Vec<PathBuf>,
     /// What `grants` answers, but for the hosts.
     grants: Value,
     launch: String,
@@ -69,6 +72,7 @@ impl Desk {
             notices,
             rules: plan.agent.file.gate.clone(),
             agent: AgentProgram { file, sha256 },
+            writable: plan.places_to_write(),
             grants: plan.grants_for_agent(),
             launch: plan.id.as_str().to_owned(),
             questions: Questions::default(),
@@ -129,7 +133,7 @@ impl Desk {
     }
 
     fn identify(&self, process: &PidFd) -> Result<Caller, Refusal> {
-        let evidence = look(process, &self.roster, &self.hashes)?;
+        let evidence = look(process, &self.roster, &self.hashes, &self.writable)?;
         let entries = self.roster.entries();
         let Some(filters) = entries.expectation.as_ref().map(|expectation| expectation.filters)
         else {

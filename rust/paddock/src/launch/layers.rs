@@ -50,6 +50,16 @@ impl Plan {
         writable.map(|grant| grant.path).filter(|path| is_hosts(path)).collect()
     }
 
+    /// All that one of the layers may write, also where links lead to: the kernel shows
+    /// paths without any.
+    pub(crate) fn places_to_write(&self) -> Vec<PathBuf> {
+        let grants = self.grants().into_iter().filter(|grant| grant.access == Access::ReadWrite);
+        grants
+            .flat_map(|grant| [grant.path.canonicalize().ok(), Some(grant.path)])
+            .flatten()
+            .collect()
+    }
+
     fn grant_server(&self, grants: &mut Vec<Grant>) {
         let mut add = |access, path: PathBuf, is_file| {
             grants.push(Grant { layer: "server", access, path, is_file });
