@@ -150,7 +150,7 @@ fn what_a_child_writes_on_its_parents_connection_is_nobodys() {
     for tier in TIERS {
         let host = Host::new();
         add_agent(&host, OWN_PROGRAM);
-        let probe = probe().display();
+        let probe = probe().display().to_string();
         let run = tool(&host, tier, &format!("{probe} gate-by-child 2>&1; {probe} gate:grants"));
         let told = format!("{tier}: {}{}", run.stdout, run.stderr);
         assert!(run.stdout.contains("not-the-caller: the request was written by"), "{told}");

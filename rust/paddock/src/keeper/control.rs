@@ -198,13 +198,13 @@ mod tests {
         let cat = || Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = |child: &std::process::Child| Pid::new(child.id().cast_signed()).unwrap();
         let (mut caller, mut sibling) = (cat(), cat());
-        let called = id(pid(&caller));
-        assert!(is_below(called, id(Pid::of_self())).unwrap());
-        assert!(!is_below(called, id(pid(&sibling))).unwrap(), "control: not its keeper");
+        let peer = id(pid(&caller));
+        assert!(is_below(peer, id(Pid::of_self())).unwrap());
+        assert!(!is_below(peer, id(pid(&sibling))).unwrap(), "control: not its keeper");
         for child in [&mut caller, &mut sibling] {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert!(is_below(called, id(Pid::of_self())).is_err(), "nobody says of whom");
+        assert!(is_below(peer, id(Pid::of_self())).is_err(), "nobody says of whom");
     }
 }
