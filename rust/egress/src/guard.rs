@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use crate::credential::Credential;
 use crate::dial::{addresses, connect};
 use crate::forward::ReplyBody;
+use crate::once::OnceGrants;
 use crate::opened::{Open, Opened};
 use crate::permit::Permit;
 use crate::record::Entry;
@@ -56,8 +57,7 @@ const MAX_CONNECTIONS: usize = 1024;
 /// way a connection is cut.
 pub struct Guard<R> {
     policy: watch::Sender<Arc<Policy>>,
-    /// Each for one request.
-    grants: Mutex<Vec<Target>>,
+    once: Mutex<OnceGrants>,
     resolver: R,
     recorder: Recorder,
     credential: Option<Credential>,
@@ -75,7 +75,7 @@ impl<R: Resolver> Guard<R> {
     pub fn new(policy: Policy, resolver: R, recorder: Recorder) -> Self {
         Self {
             policy: watch::Sender::new(Arc::new(policy)),
-            grants: Mutex::default(),
+            once: Mutex::default(),
             resolver,
             recorder,
             credential: None,
@@ -107,7 +107,8 @@ impl<R: Resolver> Guard<R> {
     /// Replaces the policy, at once: for the requests from now on, and for the
     /// connections that are open. Those that the new one would not allow, to
     /// their host, port and address, are cut and recorded as `revoked`; only what
-    /// [`grant_once`](Self::grant_once) allowed stays open until its end.
+    /// [`grant_once`](Self::grant_once) allowed stays open until its end, or until
+    /// [`revoke_once`](Self::revoke_once).
     pub fn set_policy(&self, policy: Policy) {
         self.policy.send_replace(Arc::new(policy));
     }
@@ -116,14 +117,14 @@ impl<R: Resolver> Guard<R> {
     /// either; where the host may be is checked as for any other. What comes of
     /// that request does not matter: the next one needs another grant.
     pub fn grant_once(&self, host: Host, port: u16) {
-        lock(&self.grants).push(Target { host, port });
+        lock(&self.once).grant(Target { host, port });
     }
 
-    /// Uses up a grant for this target, if there is one.
-    fn take_grant(&self, target: &Target) -> bool {
-        let mut grants = lock(&self.grants);
-        let found = grants.iter().position(|granted| granted == target);
-        found.map(|at| grants.swap_remove(at)).is_some()
+    /// Takes back what [`grant_once`](Self::grant_once) allowed to this host and port:
+    /// unused grants are gone, and what is open is cut and recorded as `revoked`.
+    /// Tells whether there was anything.
+    pub fn revoke_once(&self, host: &Host, port: u16) -> bool {
+        lock(&self.once).take_back(&Target { host: host.clone(), port })
     }
 
     /// Serves one client connection; returns when it and its tunnel have ended.
@@ -234,16 +235,13 @@ impl<R: Resolver> Guard<R> {
         let Target { host, port } = target;
         let mut policies = self.policy.subscribe();
         let policy = Arc::clone(&policies.borrow_and_update());
-        let (route, once) = match policy.route(host, *port) {
-            Err(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. })
-                if self.take_grant(target) =>
-            {
-                (policy.way(host)?, true)
-            }
-            listed => (listed?, false),
-        };
+        let listed = policy.route(host, *port);
+        let is_missing =
+            matches!(listed, Err(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. }));
+        let once = if is_missing { lock(&self.once).take(target) } else { None };
+        let route = if once.is_some() { policy.way(host)? } else { listed? };
         let reason = match route {
-            _ if once => "granted-once",
+            _ if once.is_some() => "granted-once",
             Route::Resolve(_) | Route::Literal(_) => "allow-list",
             Route::Exception(_) | Route::Within(..) => "exception",
         };

@@ -56,6 +56,7 @@ mod guard;
 mod hop;
 mod host;
 mod listen;
+mod once;
 mod opened;
 mod permit;
 mod place;

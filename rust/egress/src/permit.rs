@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::Policy;
+use crate::once::TakenBack;
 use crate::target::Target;
 
 /// The policy that a connection needs.
@@ -13,8 +14,8 @@ pub(crate) struct Permit {
     policy: watch::Receiver<Arc<Policy>>,
     target: Target,
     address: IpAddr,
-    /// It needs none: it was granted for itself.
-    once: bool,
+    /// It needs none: it was granted for itself, until that is taken back.
+    once: Option<TakenBack>,
 }
 
 impl Permit {
@@ -24,17 +25,22 @@ impl Permit {
         policy: watch::Receiver<Arc<Policy>>,
         target: Target,
         address: IpAddr,
-        once: bool,
+        once: Option<TakenBack>,
     ) -> Self {
         Self { policy, target, address, once }
     }
 
-    /// Waits until the policy of the day does not allow the connection any more.
+    /// Waits until the policy of the day does not allow the connection any more, or
+    /// what was granted for itself was taken back.
     pub(crate) async fn revoked(&mut self) {
         let Self { policy, target, address, once } = self;
         let forbids = |policy: &Arc<Policy>| !policy.permits(&target.host, target.port, *address);
-        if *once || policy.wait_for(forbids).await.is_err() {
-            // Nothing can change it; in the second case for want of a guard.
+        let is_revoked = match once {
+            Some(taken_back) => taken_back.wait_for(|taken_back| *taken_back).await.is_ok(),
+            None => policy.wait_for(forbids).await.is_ok(),
+        };
+        if !is_revoked {
+            // Nothing can change it for want of a guard.
             std::future::pending::<()>().await;
         }
     }

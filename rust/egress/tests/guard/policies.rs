@@ -144,6 +144,18 @@ async fn a_grant_is_for_one_request() {
     within(client.read_exact(&mut back)).await.unwrap();
     assert!(bench.no_more_records());
 
+    // That it is taken back does.
+    assert!(!bench.guard.revoke_once(&host, 443), "control: another port");
+    assert!(bench.guard.revoke_once(&host, echo.port()));
+    assert_eq!(read_all(&mut client).await, "");
+    assert_eq!(bench.record().await.reason, "revoked");
+    // So is one that nobody used.
+    bench.guard.grant_once(host.clone(), echo.port());
+    assert!(bench.guard.revoke_once(&host, echo.port()));
+    assert!(!bench.guard.revoke_once(&host, echo.port()));
+    assert!(bench.ask(&connect_to(&authority)).await.starts_with("HTTP/1.1 403 "));
+    assert_eq!(bench.record().await.reason, "host-not-allowed");
+
     // A grant makes no address good: without the exception it is refused, and
     // used up.
     bench.guard.set_policy(Policy::default());
