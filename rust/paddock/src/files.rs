@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -39,8 +39,21 @@ pub(crate) fn read_plain(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// Puts a file with that text in the place of whatever is at `path`; `temporary`
 /// is in the same directory and nobody else's.
 pub(crate) fn replace(path: &Path, temporary: &Path, text: &[u8]) -> io::Result<()> {
+    replace_with_mode(path, temporary, text, 0o600)
+}
+
+/// As [`replace`], and the file has that mode, whatever the umask.
+pub(crate) fn replace_with_mode(
+    path: &Path,
+    temporary: &Path,
+    text: &[u8],
+    mode: u32,
+) -> io::Result<()> {
     let written = write_new(temporary, text)
-        .and_then(|file| file.sync_data())
+        .and_then(|file| {
+            file.set_permissions(std::fs::Permissions::from_mode(mode))?;
+            file.sync_data()
+        })
         .and_then(|()| std::fs::rename(temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(temporary);

@@ -1,12 +1,15 @@
 //! Additions to a person's configuration: comments and order stay as they are.
 
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use rustix::fs::FlockOperation;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use super::{Config, LaunchId};
 use crate::error::Error;
-use crate::files::{read_plain, replace};
+use crate::files::{read_plain, replace_with_mode};
 
 /// A configuration that is larger is none.
 const MOST: u64 = 1 << 20;
@@ -19,6 +22,7 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
     let unusable = |reason: String| Error::Configuration { path: file.to_owned(), reason };
     // One that is kept elsewhere and linked stays where it is.
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let _lock = lock(&real).map_err(|e| unusable(e.to_string()))?;
     let text = match read_plain(&real, MOST) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))?,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -39,13 +43,24 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
     let text = document.to_string();
     toml::from_str::<Config>(&text).map_err(|e| unusable(e.to_string()))?;
     let written = (|| {
-        if let Some(parent) = real.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
         let new = real.with_file_name(format!("config-{}.new", LaunchId::random()?));
-        replace(&real, &new, text.as_bytes())
+        let mode = match std::fs::metadata(&real) {
+            Ok(metadata) => metadata.permissions().mode() & 0o7777,
+            Err(_) => 0o600,
+        };
+        replace_with_mode(&real, &new, text.as_bytes(), mode)
     })();
     written.map_err(|e: std::io::Error| unusable(e.to_string()))
+}
+
+/// Until this is dropped nobody else changes the file: of two additions at once one
+/// would be lost. It is of the directory (`flock(2)`), since the file is replaced.
+fn lock(file: &Path) -> std::io::Result<File> {
+    let directory = file.parent().ok_or(std::io::ErrorKind::NotFound)?;
+    std::fs::create_dir_all(directory)?;
+    let directory = File::open(directory)?;
+    rustix::fs::flock(&directory, FlockOperation::LockExclusive)?;
+    Ok(directory)
 }
 
 /// Not printed itself, only what is in it.
@@ -76,6 +91,33 @@ mod tests {
         std::fs::write(&file, "agents = 1\n").unwrap();
         assert!(add_for_agent(&file, "codex", "hosts", "a.test").is_err());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "agents = 1\n");
+    }
+
+    #[test]
+    fn of_additions_at_once_none_is_lost() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("config.toml");
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let file = &file;
+                let host = format!("h{n}.test");
+                scope.spawn(move || add_for_agent(file, "codex", "hosts", &host).unwrap());
+            }
+        });
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!((0..8).all(|n| text.contains(&format!("\"h{n}.test\""))), "{text}");
+    }
+
+    #[test]
+    fn the_file_keeps_its_mode() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("config.toml");
+        let mode = || std::fs::metadata(&file).unwrap().permissions().mode() & 0o7777;
+        add_for_agent(&file, "codex", "hosts", "a.test").unwrap();
+        assert_eq!(mode(), 0o600, "a new one is this user's alone");
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+        add_for_agent(&file, "codex", "hosts", "b.test").unwrap();
+        assert_eq!(mode(), 0o644);
     }
 
     #[test]
