@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use confine::Layer;
 use confine::escape::escape_short;
 use confine::pidfd::PidFd;
 use serde_json::{Value, json};
 use warden::{Answer, Call, Channel, ChannelError};
 
+use super::asking::{asked_path, is_answer};
 use super::caller::{Caller, Expected, Hashes, Refusal, judge, look};
 use super::gatehouse::{not_the_caller, of_caller};
-use super::grants::GuardHandle;
+use super::grants::{GuardHandle, Revoked};
 use super::herdr_desk::open_relay;
 use super::questions::{Questions, Reply, Scope, Wanted};
 use super::roster::Roster;
@@ -26,10 +28,6 @@ use crate::notices::Notices;
 use crate::pins::Pinning;
 use crate::state::Ledger;
 
-/// The longest that anybody waits for a person.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
-/// Whether who asked is there still.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// Between two things that are told to the person.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The longest text that is told, in characters.
@@ -39,14 +37,14 @@ const MOST_TEXT: usize = 200;
 pub(super) struct Desk {
     roster: Arc<Roster>,
     pub(super) ledger: Arc<Ledger>,
-    notices: Notices,
+    pub(super) notices: Notices,
     rules: Vec<GateRule>,
     agent: AgentProgram,
     /// What the launch may write, by every name: code from there is not the system's.
     writable: Vec<PathBuf>,
     /// What `grants` answers, but for the hosts.
     grants: Value,
-    launch: String,
+    pub(super) launch: String,
     pub(super) questions: Questions,
     pub(super) guard: GuardHandle,
     /// To herdr, where the keeper is in a pane of it.
@@ -156,7 +154,9 @@ impl Desk {
         match call {
             Call::Grants => {
                 let mut result = self.grants[caller.layer.to_string()].clone();
-                result["hosts"] = json!(self.guard.hosts());
+                // The client's sandbox lets it reach the agent's server alone.
+                let reaches = caller.layer == Layer::Server;
+                result["hosts"] = json!(if reaches { self.guard.hosts() } else { Vec::new() });
                 result["ask"] = "paddock ask host NAME".into();
                 Answer::Done { result }
             }
@@ -175,10 +175,13 @@ impl Desk {
                 Ok(host) => self.ask(process, &Wanted::Host(host), reason.as_deref(), *wait),
                 Err(why) => Answer::Refused { code: "bad-host".into(), why },
             },
-            Call::RequestPath { path, write, reason, wait } => {
-                let wanted = Wanted::Path { path: path.clone(), write: *write };
-                self.ask(process, &wanted, reason.as_deref(), *wait)
-            }
+            Call::RequestPath { path, write, reason, wait } => match asked_path(path) {
+                Ok(path) => {
+                    let wanted = Wanted::Path { path, write: *write };
+                    self.ask(process, &wanted, reason.as_deref(), *wait)
+                }
+                Err(why) => Answer::Refused { code: "bad-path".into(), why },
+            },
         }
     }
 
@@ -197,54 +200,6 @@ impl Desk {
         Answer::Done { result: Value::Null }
     }
 
-    /// Puts a question before the person, and waits.
-    fn ask(&self, process: &PidFd, wanted: &Wanted, reason: Option<&str>, wait: u32) -> Answer {
-        if let Wanted::Host(host) = wanted
-            && self.guard.allows(host)
-        {
-            return Answer::Granted { scope: "it is allowed already".into() };
-        }
-        let Some(question) = self.questions.put(wanted.clone()) else {
-            let why = "too many questions wait for the person already".to_owned();
-            return Answer::Refused { code: "too-many".into(), why };
-        };
-        let (what, grant) = match wanted {
-            Wanted::Host(host) => (format!("the host {host}"), format!("host {host}")),
-            Wanted::Path { path, write } => {
-                let path = crate::output::shown(path);
-                let write = if *write { " --write" } else { "" };
-                (
-                    format!("the path {path}"),
-                    format!("path {}{write}", crate::output::quoted(&path)),
-                )
-            }
-        };
-        let reason = reason.map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
-        let text = format!(
-            "the agent asks for {what}{reason}: paddock grant {} {grant} --once|--launch|--always|--deny",
-            self.launch
-        );
-        self.ledger.add_from_outside(
-            "question",
-            json!({ "number": question.number, "wanted": wanted, "text": text }),
-        );
-        self.notices.question(&text);
-        let limit = Duration::from_secs(wait.into()).min(LONGEST_WAIT);
-        let deadline = Instant::now() + limit;
-        // Who asked and is gone needs no answer, and blocks nobody else's question.
-        while Instant::now() < deadline && !process.has_ended().unwrap_or(true) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match question.reply.recv_timeout(left.min(LOOK_AGAIN)) {
-                Ok(Reply::Granted(scope)) => return granted(wanted, scope),
-                Ok(Reply::Denied) => {
-                    return Answer::Denied { why: "the person does not allow it".into() };
-                }
-                Err(_) => {}
-            }
-        }
-        Answer::Denied { why: format!("nobody answered in {} s", limit.as_secs()) }
-    }
-
     /// A person grants something: whoever asked for it is told, and how many did.
     pub(super) fn grant(&self, wanted: &Wanted, scope: Scope) -> Result<usize, String> {
         if let Wanted::Host(host) = wanted {
@@ -252,20 +207,20 @@ impl Desk {
         }
         let details = json!({ "wanted": wanted, "scope": scope });
         self.ledger.add("granted", details);
-        Ok(self.questions.answer(wanted, Reply::Granted(scope)))
+        Ok(self.questions.answer(|asked| is_answer(wanted, scope, asked), Reply::Granted(scope)))
     }
 
     /// A person does not.
     pub(super) fn deny(&self, wanted: &Wanted) -> usize {
         self.ledger.add("denied", json!({ "wanted": wanted }));
-        self.questions.answer(wanted, Reply::Denied)
+        self.questions.answer(|asked| asked == wanted, Reply::Denied)
     }
 
     /// A person takes a host back.
-    pub(super) fn revoke(&self, host: &str) -> Result<bool, String> {
-        let was_granted = self.guard.revoke(host)?;
-        self.ledger.add("revoked", json!({ "host": host, "wasGranted": was_granted }));
-        Ok(was_granted)
+    pub(super) fn revoke(&self, host: &str) -> Result<Revoked, String> {
+        let revoked = self.guard.revoke(host)?;
+        self.ledger.add("revoked", json!({ "host": host, "wasGranted": revoked.was_granted }));
+        Ok(revoked)
     }
 
     /// The questions that wait.
@@ -278,7 +233,7 @@ impl Desk {
     }
 
     /// Not too often: the person has one screen.
-    fn may_tell(&self) -> bool {
+    pub(super) fn may_tell(&self) -> bool {
         let mut last = self.last_told.lock().unwrap_or_else(PoisonError::into_inner);
         let may = last.is_none_or(|last| last.elapsed() >= PAUSE);
         if may {
@@ -288,21 +243,11 @@ impl Desk {
     }
 }
 
-fn granted(wanted: &Wanted, scope: Scope) -> Answer {
-    let scope = match wanted {
-        Wanted::Host(_) => scope.name(),
-        Wanted::Path { .. } => {
-            "with the next launch: a sandbox that runs cannot be widened (Landlock)"
-        }
-    };
-    Answer::Granted { scope: scope.into() }
-}
-
-fn too_often() -> Answer {
+pub(super) fn too_often() -> Answer {
     Answer::Refused { code: "too-often".into(), why: "wait a moment".into() }
 }
 
 /// A caller's text, without what draws, cut.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     escape_short(text.as_bytes(), MOST_TEXT).to_string()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use egress::{Guard, Record, Recorder, Resolver, SystemResolver};
 use tokio::sync::oneshot;
 
-use super::grants::GuardHandle;
+use super::grants::{GuardHandle, with_port};
 use crate::launch::{PROXY_USER, Proxy};
 use crate::state::Ledger;
 
@@ -129,9 +129,10 @@ async fn serve<R: Resolver>(
     listener: tokio::net::TcpListener,
     stopped: impl Future<Output = ()>,
 ) {
+    // A host alone means both of the usual ports; what is granted once, 443.
     let guard = guard.with_hint(|host, port| match port {
-        443 | 80 => format!("next: paddock ask host {host}"),
-        port => format!("next: paddock ask host {host}:{port}"),
+        443 => format!("next: paddock ask host {host}"),
+        port => format!("next: paddock ask host {}", with_port(host, port)),
     });
     let guard = match secret {
         Some(secret) => guard.with_secret(PROXY_USER, &secret),

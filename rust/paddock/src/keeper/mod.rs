@@ -4,6 +4,7 @@
 //! steps are in [`start`], the watch in [`watch`], the end in [`stop`].
 
 mod ancestry;
+mod asking;
 mod caller;
 mod calls;
 mod canaries;

@@ -69,6 +69,8 @@ struct Pending {
 /// A question that was put; it is taken back when this is dropped.
 pub(super) struct Question {
     pub(super) number: u64,
+    /// Somebody else waits for the same.
+    pub(super) is_repeated: bool,
     pub(super) reply: Receiver<Reply>,
     questions: Questions,
 }
@@ -83,15 +85,16 @@ impl Questions {
         }
         pending.last += 1;
         let number = pending.last;
+        let is_repeated = pending.waiting.values().any(|p| p.wanted == wanted);
         pending.waiting.insert(number, Pending { wanted, asker });
         drop(pending);
-        Some(Question { number, reply, questions: self.clone() })
+        Some(Question { number, is_repeated, reply, questions: self.clone() })
     }
 
-    /// Answers every question for that, and tells how many there were.
-    pub(super) fn answer(&self, wanted: &Wanted, reply: Reply) -> usize {
+    /// Answers every question for what `fits`, and tells how many there were.
+    pub(super) fn answer(&self, fits: impl Fn(&Wanted) -> bool, reply: Reply) -> usize {
         let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = pending.waiting.iter().filter(|(_, p)| p.wanted == *wanted);
+        let fits = pending.waiting.iter().filter(|(_, p)| fits(&p.wanted));
         let fits: Vec<u64> = fits.map(|(number, _)| *number).collect();
         for number in &fits {
             if let Some(answered) = pending.waiting.remove(number) {
@@ -108,10 +111,20 @@ impl Questions {
     }
 }
 
-impl Drop for Question {
-    fn drop(&mut self) {
+impl Question {
+    /// Takes the question back. Nobody can answer it any more, but an answer may have
+    /// come before.
+    pub(super) fn take_back(&self) -> Option<Reply> {
         let mut pending = self.questions.0.lock().unwrap_or_else(PoisonError::into_inner);
         pending.waiting.remove(&self.number);
+        drop(pending);
+        self.reply.try_recv().ok()
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        self.take_back();
     }
 }
 
@@ -126,14 +139,26 @@ mod tests {
         let (a, b) = (questions.put(host("a")).unwrap(), questions.put(host("b")).unwrap());
         let again = questions.put(host("a")).unwrap();
         assert_eq!(questions.waiting().len(), 3);
-        assert_eq!(questions.answer(&host("a"), Reply::Granted(Scope::Launch)), 2);
+        assert!(again.is_repeated && !a.is_repeated && !b.is_repeated);
+        assert_eq!(questions.answer(|w| *w == host("a"), Reply::Granted(Scope::Launch)), 2);
         for asker in [&a, &again] {
             assert_eq!(asker.reply.try_recv().unwrap(), Reply::Granted(Scope::Launch));
         }
         assert!(b.reply.try_recv().is_err());
-        assert_eq!(questions.answer(&host("c"), Reply::Denied), 0);
+        assert_eq!(questions.answer(|w| *w == host("c"), Reply::Denied), 0);
         drop(b);
         assert!(questions.waiting().is_empty(), "who asked is gone");
+    }
+
+    #[test]
+    fn an_answer_of_the_last_moment_is_found() {
+        let questions = Questions::default();
+        let question = questions.put(Wanted::Host("a".into())).unwrap();
+        assert_eq!(questions.answer(|_| true, Reply::Denied), 1);
+        assert_eq!(question.take_back(), Some(Reply::Denied));
+        let question = questions.put(Wanted::Host("a".into())).unwrap();
+        assert_eq!(question.take_back(), None);
+        assert_eq!(questions.answer(|_| true, Reply::Denied), 0, "it was taken back");
     }
 
     #[test]

@@ -28,13 +28,31 @@ pub(crate) fn policy(
     Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
 }
 
+/// A host and its port, where `text` has one.
+fn split_host(text: &str) -> (&str, Option<&str>) {
+    let port = text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
+    port.map_or((text, None), |(host, port)| (host, Some(port)))
+}
+
+/// Those of a host that is named without one.
+const USUAL_PORTS: [u16; 2] = [443, 80];
+
+/// A host, and the ports that an entry for it means; no wildcard.
+pub(crate) fn host_and_ports(entry: &str) -> Option<(Host, Vec<u16>)> {
+    let (host, port) = split_host(entry);
+    let ports = match port {
+        Some(port) => vec![port.parse().ok().filter(|port| *port > 0)?],
+        None => USUAL_PORTS.to_vec(),
+    };
+    Some((Host::parse(host).ok()?, ports))
+}
+
 /// `name` or `name:port` in its one form; no wildcard.
 ///
 /// # Errors
 /// Why it is neither.
 pub(crate) fn canonical_host(text: &str) -> Result<String, String> {
-    let port = text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
-    let (host, port) = port.map_or((text, None), |(host, port)| (host, Some(port)));
+    let (host, port) = split_host(text);
     let host = Host::parse(host).map_err(|e| e.to_string())?;
     let Some(port) = port else { return Ok(host.to_string()) };
     let host = host.to_string();

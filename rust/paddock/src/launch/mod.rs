@@ -26,7 +26,7 @@ pub(crate) use config::{Config, OnProgramChange, OnViolation};
 pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
 pub(crate) use environment::{PROXY_USER, Proxy};
-pub(crate) use hosts::{canonical_host, policy};
+pub(crate) use hosts::{canonical_host, host_and_ports, policy};
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{
     AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
