@@ -50,13 +50,13 @@ pub(crate) enum Command {
     Log(Log),
     /// Show a launch, or what Paddock would use here
     Info(Info),
-    /// Answer what an agent asks for: a host, now; a path, with its next launch
+    /// Answer what an agent asks for: a host, now; a path, with later launches
     #[command(
         after_help = "Examples:\n  paddock grant bcdf                          what does it ask for?\n  \
             paddock grant bcdf host api.example.com     for as long as the launch lives\n  \
             paddock grant bcdf host db.example.com:5432 --once\n  \
             paddock grant bcdf host api.example.com --deny\n  \
-            paddock grant bcdf path ~/notes             for the next launch\n\n\
+            paddock grant bcdf path ~/notes --always    for the agent's later launches\n\n\
             Exit status: 0 done, 125 not so."
     )]
     Grant(Grant),
@@ -187,7 +187,7 @@ pub(crate) struct Grant {
     /// A host, for as long as the launch lives [default]
     #[arg(long = "launch", id = "for_launch", conflicts_with_all = ["always", "deny", "revoke"])]
     pub(crate) for_launch: bool,
-    /// For later launches of the agent, too
+    /// For later launches of the agent, too; of a path, for those alone [its default]
     #[arg(long, conflicts_with_all = ["deny", "revoke"])]
     pub(crate) always: bool,
     /// Not at all

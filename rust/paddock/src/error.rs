@@ -38,6 +38,8 @@ pub(crate) enum Error {
     DirectoryUnusable { path: PathBuf, reason: String },
     #[error("nothing was granted: {reason}")]
     Grant { reason: String },
+    #[error("granted for this launch, not kept: {reason}")]
+    GrantNotKept { reason: String },
     #[error("the allowed hosts are not usable: {reason}")]
     Hosts { reason: String },
     #[error("several launches match {prefix:?}: {matches}")]
@@ -141,6 +143,9 @@ impl Error {
             }
             Self::Grant { .. } => {
                 "paddock grant --help shows how; paddock list, the launches".into()
+            }
+            Self::GrantNotKept { .. } => {
+                "correct the configuration, then grant it again, or write it there yourself".into()
             }
             Self::Hosts { .. } => {
                 "correct `hosts` and `exceptions` in the configuration or agent file".into()

@@ -4,12 +4,23 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::grant_path::{check_scope, grant_path};
 use crate::cli::{Grant, GrantKind};
 use crate::error::{Error, status};
 use crate::keeper::{Request, Scope, Wanted, ask_keeper};
-use crate::launch::{Directories, add_for_agent, canonical_host};
+use crate::launch::{Config, Directories, add_for_agent, canonical_host, host_and_ports};
 use crate::output::{print, shown};
 use crate::state::{Stored, find_launch};
+
+/// What came of an answer.
+pub(super) struct Granted {
+    /// For a person.
+    pub(super) text: String,
+    /// For a script.
+    pub(super) answer: Value,
+    /// Not, when there was nothing to take back.
+    pub(super) is_done: bool,
+}
 
 /// Grants, denies or takes back; 0 when that was done.
 pub(crate) fn grant(options: &Grant) -> Result<u8, Error> {
@@ -17,43 +28,31 @@ pub(crate) fn grant(options: &Grant) -> Result<u8, Error> {
     let launch = find_launch(Some(&options.launch), &directories)?;
     let Some(kind) = options.kind else { return list(&launch, options) };
     let what = options.what.as_deref().unwrap_or(Path::new(""));
-    let wanted = wanted(kind, what, options.write)?;
-    let request = match (&wanted, options.deny, options.revoke) {
-        (_, true, _) => Request::Deny { wanted: wanted.clone() },
-        (Wanted::Host(host), _, true) => Request::Revoke { host: host.clone() },
-        (Wanted::Path { .. }, _, true) => {
+    let granted = match wanted(kind, what, options.write)? {
+        wanted if options.deny => deny(wanted, &launch)?,
+        Wanted::Host(host) if options.revoke => revoke(&host, &launch, &directories)?,
+        Wanted::Host(host) => grant_host(&host, scope(options), &launch, &directories)?,
+        Wanted::Path { .. } if options.revoke => {
             let reason = "a path is taken back in the configuration, for the next launch".into();
             return Err(Error::Grant { reason });
         }
-        _ => Request::Grant { wanted: wanted.clone(), scope: scope(options, &wanted) },
-    };
-    let is_kept_for_good = matches!(&request, Request::Grant { scope: Scope::Always, .. });
-    if is_kept_for_good {
-        keep(&wanted, &launch, &directories)?;
-    }
-    let answer = asked(&launch, &request)?;
-    if options.json {
-        print(format_args!("{}", with_schema(answer)))?;
-        return Ok(0);
-    }
-    let said = match &request {
-        Request::Deny { .. } => "denied".to_owned(),
-        Request::Revoke { .. } if answer["wasGranted"] == false => {
-            print(format_args!("it was not granted"))?;
-            return Ok(status::FAILED);
+        Wanted::Path { path, write } => {
+            check_scope(options)?;
+            grant_path(&path, write, &launch, &directories)?
         }
-        Request::Revoke { .. } => "taken back; its connections are cut".to_owned(),
-        _ => told(&wanted, &launch, scope(options, &wanted)),
     };
-    print(format_args!("{said}"))?;
-    Ok(0)
+    if options.json {
+        print(format_args!("{}", with_schema(granted.answer)))?;
+    } else {
+        print(format_args!("{}", granted.text))?;
+    }
+    Ok(if granted.is_done { 0 } else { status::FAILED })
 }
 
-fn scope(options: &Grant, wanted: &Wanted) -> Scope {
-    match (options.once, options.always, wanted) {
-        // A sandbox that runs cannot be widened.
-        (.., Wanted::Path { .. }) | (_, true, _) => Scope::Always,
-        (true, ..) => Scope::Once,
+fn scope(options: &Grant) -> Scope {
+    match (options.once, options.always) {
+        (_, true) => Scope::Always,
+        (true, _) => Scope::Once,
         _ => Scope::Launch,
     }
 }
@@ -68,28 +67,97 @@ fn wanted(kind: GrantKind, what: &Path, write: bool) -> Result<Wanted, Error> {
         }
         GrantKind::Path => {
             let path: PathBuf = std::path::absolute(what).map_err(|e| bad(e.to_string()))?;
-            if path.to_str().is_none_or(|text| text.contains(',')) {
-                let reason =
-                    "its name is not UTF-8, or has a comma, which nono takes for a separator";
-                return Err(bad(format!("{}: {reason}", shown(&path))));
-            }
             Ok(Wanted::Path { path, write })
         }
     }
 }
 
-/// Writes it into the configuration, for later launches of that agent.
-fn keep(wanted: &Wanted, launch: &Stored, directories: &Directories) -> Result<(), Error> {
-    let (key, entry) = match wanted {
-        Wanted::Host(host) => ("hosts", host.clone()),
-        Wanted::Path { path, write } => {
-            (if *write { "write" } else { "read" }, path.to_string_lossy().into_owned())
+fn grant_host(
+    host: &str,
+    scope: Scope,
+    launch: &Stored,
+    directories: &Directories,
+) -> Result<Granted, Error> {
+    let wanted = Wanted::Host(host.to_owned());
+    let answer = ask(launch, &Request::Grant { wanted, scope })?;
+    let agent = &launch.record.agent;
+    let text = match scope {
+        Scope::Once => "granted for one connection".into(),
+        Scope::Launch => "granted for as long as this launch lives".into(),
+        Scope::Always => {
+            keep("hosts", host, launch, directories)
+                .map_err(|e| Error::GrantNotKept { reason: e.to_string() })?;
+            format!("granted, for later launches of {agent}, too")
         }
     };
-    add_for_agent(&directories.config_file(), &launch.record.agent, key, &entry)
+    Ok(Granted { text, answer, is_done: true })
 }
 
-fn asked(launch: &Stored, request: &Request) -> Result<Value, Error> {
+fn deny(wanted: Wanted, launch: &Stored) -> Result<Granted, Error> {
+    // What is asked for is where the path leads.
+    let wanted = match wanted {
+        Wanted::Path { path, write } => {
+            Wanted::Path { path: path.canonicalize().unwrap_or(path), write }
+        }
+        host @ Wanted::Host(_) => host,
+    };
+    let answer = ask(launch, &Request::Deny { wanted })?;
+    Ok(Granted { text: "denied".into(), answer, is_done: true })
+}
+
+fn revoke(host: &str, launch: &Stored, directories: &Directories) -> Result<Granted, Error> {
+    let mut answer = ask(launch, &Request::Revoke { host: host.to_owned() })?;
+    // The keeper's answer has all of it in one place.
+    let revoked = answer["wasGranted"].take();
+    for key in ["wasGranted", "stillAllowedBy"] {
+        answer[key] = revoked[key].clone();
+    }
+    let is_done = answer["wasGranted"] == true;
+    let still = answer["stillAllowedBy"].as_array().into_iter().flatten();
+    let still = still.filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let mut text = match (is_done, still.is_empty()) {
+        (true, true) => "taken back; its connections are cut".to_owned(),
+        (true, false) => format!("taken back, but {still} allows it still"),
+        (false, true) => "it was not granted".to_owned(),
+        (false, false) => format!("it was not granted by itself; {still} allows it"),
+    };
+    let kept = kept_for(host, &launch.record.agent, directories);
+    answer["keptAs"] = json!(kept);
+    if let Some(entry) = kept {
+        let file = shown(&directories.config_file());
+        text = format!(
+            "{text}\n  later launches have it still: remove {} from {file}",
+            shown(Path::new(&entry))
+        );
+    }
+    Ok(Granted { text, answer, is_done })
+}
+
+/// The entry of the configuration that lets later launches of an agent reach a host.
+fn kept_for(host: &str, agent: &str, directories: &Directories) -> Option<String> {
+    // One that cannot be read lets no launch start.
+    let config = Config::load(&directories.config_file()).ok()?;
+    let of_agent = config.agents.get(agent).into_iter().flat_map(|settings| &settings.hosts);
+    let (host, ports) = host_and_ports(host)?;
+    let is_for_it = |entry: &&String| {
+        host_and_ports(entry)
+            .is_some_and(|(known, of)| known == host && of.iter().any(|port| ports.contains(port)))
+    };
+    config.egress.hosts.iter().chain(of_agent).find(is_for_it).cloned()
+}
+
+/// Writes an entry into the configuration, for later launches of that agent.
+pub(super) fn keep(
+    key: &str,
+    entry: &str,
+    launch: &Stored,
+    directories: &Directories,
+) -> Result<(), Error> {
+    add_for_agent(&directories.config_file(), &launch.record.agent, key, entry)
+}
+
+/// Asks the launch's keeper.
+pub(super) fn ask(launch: &Stored, request: &Request) -> Result<Value, Error> {
     let socket = launch.record.launch_directory.join("control.sock");
     let answer = ask_keeper(&socket, request).map_err(|e| Error::Grant {
         reason: format!("the launch's keeper does not answer: {e}"),
@@ -100,23 +168,8 @@ fn asked(launch: &Stored, request: &Request) -> Result<Value, Error> {
     }
 }
 
-fn told(wanted: &Wanted, launch: &Stored, scope: Scope) -> String {
-    match (wanted, scope) {
-        (Wanted::Host(_), Scope::Once) => "granted for one connection".into(),
-        (Wanted::Host(_), Scope::Launch) => "granted for as long as this launch lives".into(),
-        (Wanted::Host(_), Scope::Always) => {
-            format!("granted, for later launches of {}, too", launch.record.agent)
-        }
-        (Wanted::Path { .. }, _) => format!(
-            "granted for the next launch of {0}: a sandbox that runs cannot be widened\n  \
-             next: paddock run {0}",
-            launch.record.agent
-        ),
-    }
-}
-
 fn list(launch: &Stored, options: &Grant) -> Result<u8, Error> {
-    let answer = asked(launch, &Request::Questions)?;
+    let answer = ask(launch, &Request::Questions)?;
     if options.json {
         print(format_args!("{}", with_schema(answer)))?;
         return Ok(0);

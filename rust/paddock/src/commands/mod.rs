@@ -2,6 +2,7 @@
 
 mod doctor;
 mod grant;
+mod grant_path;
 mod info;
 mod list;
 mod log;

@@ -75,6 +75,11 @@ impl Directories {
         Self { home: root.to_owned(), config, state, data, cache, runtime }
     }
 
+    /// All that are Paddock's own, by their real paths: no agent may have a part of them.
+    pub(crate) fn own(&self) -> [PathBuf; 5] {
+        [&self.config, &self.state, &self.data, &self.cache, &self.runtime].map(|own| real(own))
+    }
+
     /// The configuration file.
     pub(crate) fn config_file(&self) -> PathBuf {
         self.config.join("config.toml")
@@ -93,6 +98,17 @@ impl Directories {
     /// What was recorded of agents' policies and programs.
     pub(crate) fn pins(&self) -> PathBuf {
         self.state.join("pins")
+    }
+}
+
+/// `path` without symbolic links, as far as it is there.
+pub(super) fn real(path: &Path) -> PathBuf {
+    let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
+    let Some((there, real)) = found else { return path.to_owned() };
+    match path.strip_prefix(there) {
+        // Not `join` with nothing, which would add a slash.
+        Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
+        _ => real,
     }
 }
 

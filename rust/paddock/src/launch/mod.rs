@@ -8,6 +8,7 @@ mod config;
 mod config_edit;
 mod directories;
 mod environment;
+mod granted;
 mod hosts;
 mod id;
 mod layers;
@@ -26,11 +27,12 @@ pub(crate) use config::{Config, OnProgramChange, OnViolation};
 pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
 pub(crate) use environment::{PROXY_USER, Proxy};
+pub(crate) use granted::Kept;
 pub(crate) use hosts::{canonical_host, host_and_ports, policy};
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{
-    AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
-    program_tree,
+    Access, AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request,
+    lowered_landlock_abi, program_tree,
 };
 pub(crate) use programs::{Found, NONO_KNOWN, Programs, Search, find_self, find_warden};
 pub(crate) use tier::Tier;

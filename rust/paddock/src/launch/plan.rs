@@ -9,9 +9,9 @@ use confine::Layer;
 use serde_json::json;
 
 use super::agent_program::{agent_program, unusable};
-use super::config::AgentSettings;
 use super::directories::check_socket_path;
 use super::environment::{self, Proxy};
+use super::granted::Kept;
 use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
 use super::{
@@ -173,6 +173,8 @@ impl Plan {
         check_own_directories(directories, tier)?;
         let settings = config.agents.get(name);
         let program = agent_program(&agent, &programs.paddock, settings)?;
+        let kept = Kept::new(directories, &programs, &program);
+        let granted = settings.map_or_else(|| Ok(Vec::new()), |s| kept.grants(s, directories))?;
         let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
 
@@ -232,7 +234,7 @@ impl Plan {
             client,
             password,
             proxy,
-            granted: settings.map_or_else(|| Ok(Vec::new()), |s| granted(s, directories))?,
+            granted,
         })
     }
 
@@ -472,34 +474,6 @@ fn check_own_directories(directories: &Directories, tier: Tier) -> Result<(), Er
         }
     }
     Ok(())
-}
-
-/// The paths that a person grants an agent's server; each must be there, since nono
-/// passes over what is not.
-fn granted(settings: &AgentSettings, directories: &Directories) -> Result<Vec<Grant>, Error> {
-    let asked = settings
-        .read
-        .iter()
-        .map(|path| (Access::Read, path))
-        .chain(settings.write.iter().map(|path| (Access::ReadWrite, path)));
-    let own = [&directories.state, &directories.config, &directories.data, &directories.runtime];
-    asked
-        .map(|(access, path)| {
-            let unusable = |reason: String| Error::Configuration {
-                path: directories.config_file(),
-                reason: format!("the path {}: {reason}", shown(path)),
-            };
-            if !path.is_absolute() || path.as_os_str().as_encoded_bytes().contains(&b',') {
-                return Err(unusable("it is not absolute, or has a comma".into()));
-            }
-            let real = path.canonicalize().map_err(|e| unusable(e.to_string()))?;
-            if own.iter().any(|own| own.starts_with(&real) || real.starts_with(own)) {
-                return Err(unusable("Paddock keeps its own things there".into()));
-            }
-            let is_file = !real.is_dir();
-            Ok(Grant { layer: "server", access, path: real, is_file })
-        })
-        .collect()
 }
 
 /// One path that a layer grants, beside what its profile grants always.

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Directories;
+use super::directories::real;
 use crate::error::Error;
 use crate::output::shown;
 
@@ -84,7 +85,6 @@ fn refuse_link(path: &Path) -> Result<(), Error> {
 fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     let refuse =
         |reason: &str| Err(Error::Workspace { path: root.to_owned(), reason: reason.to_owned() });
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let metadata = match std::fs::metadata(root) {
         Ok(metadata) => metadata,
         Err(e) => return refuse(&e.to_string()),
@@ -115,15 +115,7 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     if SYSTEM.iter().any(|s| !matches!(*s, "/tmp" | "/var" | "/root") && root.starts_with(s)) {
         return refuse("it is inside a directory of the system");
     }
-    let own = [
-        &directories.config,
-        &directories.state,
-        &directories.data,
-        &directories.cache,
-        &directories.runtime,
-    ];
-    for own in own {
-        let own = real(own);
+    for own in directories.own() {
         if own.starts_with(root) || root.starts_with(&own) {
             return refuse(&format!("it overlaps Paddock's own directory {}", shown(&own)));
         }
