@@ -1,5 +1,5 @@
 //! What an agent asks for, and what a person answers: in the running launch for a
-//! host, with the next one for a path.
+//! host, with later ones for a path.
 
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, probe, wait_for};
+use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, paddock, probe, wait_for};
 use serde_json::Value;
 
 /// A service of the host's that answers every request, and what it is called inside.
@@ -151,7 +151,16 @@ fn a_host_is_asked_for_granted_and_taken_back_while_the_launch_runs() {
         assert!(text.contains(" 200 ") && text.ends_with("cut\n"), "{tier}: {text}");
         assert!(started.elapsed() < Duration::from_secs(10));
         assert!(told.run(&fetch).0.contains("the proxy answers 403"), "{tier}");
-        assert_eq!(told.grant(&["host", &name, "--revoke"]).code(), Some(125));
+        for arguments in [&["host", &name, "--revoke"][..], &["host", &name, "--revoke", "--json"]]
+        {
+            let run = told.grant(arguments);
+            assert_eq!(run.code(), Some(125), "{run:?}");
+        }
+        // What was granted once is, too, and nobody used it.
+        assert_eq!(told.grant(&["host", &name, "--once"]).code(), Some(0));
+        let run = told.grant(&["host", &name, "--revoke"]);
+        assert_eq!(run.stdout, "taken back; its connections are cut\n", "{run:?}");
+        assert!(told.run(&fetch).0.contains("the proxy answers 403"), "{tier}");
 
         // For one connection.
         assert_eq!(told.grant(&["host", &name, "--once"]).code(), Some(0));
@@ -168,12 +177,60 @@ fn a_host_is_asked_for_granted_and_taken_back_while_the_launch_runs() {
         assert_eq!(kept.unwrap(), wanted);
         let mut told = Told::start(&host, tier);
         assert_eq!(told.run(&fetch).0, format!("proxy:{name} ok\n"), "{tier}");
+        // Taken back from this launch, and it is said that it is kept.
+        let run = told.grant(&["host", &name, "--revoke"]);
+        let wanted = format!("later launches have it still: remove {name} from ");
+        assert!(run.code() == Some(0) && run.stdout.contains(&wanted), "{run:?}");
         told.launch.terminate();
     }
 }
 
 #[test]
-fn a_path_is_granted_with_the_next_launch() {
+fn a_question_is_told_once_and_only_what_can_be_shown() {
+    let host = Host::new();
+    let mut told = Told::start(&host, "sealed");
+    for (command, code) in [
+        ("paddock ask host a.test --wait 0", "bad-wait"),
+        ("paddock ask path /a/../b --wait 1", "bad-path"),
+        ("paddock ask path /a,b --wait 1", "bad-path"),
+        (r#"paddock ask path "$(printf '/a\033b')" --wait 1"#, "bad-path"),
+    ] {
+        let (text, status) = told.run(command);
+        assert!(text.contains(&format!("refused: {code}: ")) && status == 125, "{command}: {text}");
+    }
+    // Two ask for the same, and one grant by another form answers both.
+    let ask = "paddock ask host a.test:443 --wait 60";
+    told.begin(&format!("{ask} >first & {ask} >second; wait; cat first second"));
+    told.wait_for_questions(2);
+    assert_eq!(told.grant(&["host", "a.test"]).code(), Some(0));
+    assert_eq!(told.end(), ("granted: launch\n".repeat(2), 0));
+    // Of a path there is no other scope to choose.
+    told.begin("paddock ask path /no/such/path --wait 60");
+    told.wait_for_questions(1);
+    assert_eq!(told.grant(&["path", "/no/such/path", "--deny"]).stdout, "denied\n");
+    assert_eq!(told.end().1, 1);
+    let run = told.launch.terminate();
+    let asked = "the agent asks for the host a.test:443: ";
+    assert_eq!(run.stderr.matches(asked).count(), 1, "{}", run.stderr);
+    let asked = "path /no/such/path --always|--deny\n";
+    assert_eq!(run.stderr.matches(asked).count(), 1, "{}", run.stderr);
+}
+
+#[test]
+fn what_cannot_be_kept_is_granted_for_the_launch_and_said() {
+    let host = Host::new();
+    let mut told = Told::start(&host, "sealed");
+    let file = host.write(".config/paddock/config.toml", "no toml\n");
+    let run = told.grant(&["host", "a.test", "--always"]);
+    assert_eq!(run.code(), Some(125), "{run:?}");
+    assert!(run.stderr.contains("granted for this launch, not kept: "), "{run:?}");
+    assert!(told.run("paddock ask grants").0.contains("hosts      a.test\n"));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "no toml\n");
+    told.launch.terminate();
+}
+
+#[test]
+fn a_path_is_granted_with_later_launches() {
     let host = Host::new();
     let notes = host.write("notes/today", "a note\n");
     let directory = notes.parent().unwrap().to_str().unwrap().to_owned();
@@ -183,12 +240,25 @@ fn a_path_is_granted_with_the_next_launch() {
     told.begin(&format!("paddock ask path {directory} --wait 30"));
     let asked = told.wait_for_questions(1);
     assert_eq!(asked["questions"][0]["wanted"]["path"]["path"], directory.as_str());
-    let run = told.grant(&["path", &directory]);
-    let told_so = "granted for the next launch of standin: a sandbox that runs cannot be widened\n  \
-        next: paddock run standin\n";
+    // Not for this launch: nothing of it is kept, and who asked waits on.
+    for scope in ["--once", "--launch"] {
+        let run = told.grant(&["path", &directory, scope]);
+        assert_eq!(run.code(), Some(125), "{run:?}");
+        assert!(run.stderr.contains("a path is granted with --always"), "{run:?}");
+    }
+    told.wait_for_questions(1);
+    // By a link: where it leads is shown and kept.
+    let link = host.home().join("link");
+    std::os::unix::fs::symlink(&directory, &link).unwrap();
+    let link = link.to_str().unwrap();
+    let run = told.grant(&["path", link, "--always"]);
+    let told_so = format!(
+        "{link} leads to {directory}: may be read by standin's later launches, until it is removed \
+         from config.toml; a sandbox that runs cannot be widened\n  next: paddock run standin\n"
+    );
     assert_eq!(run.stdout, told_so, "{run:?}");
     let (answer, code) = told.end();
-    assert!(answer.starts_with("granted: with the next launch") && code == 0, "{answer}");
+    assert!(answer.starts_with("granted: with later launches") && code == 0, "{answer}");
     assert_ne!(told.run(&read).1, 0, "not in this one");
     told.launch.terminate();
 
@@ -197,8 +267,15 @@ fn a_path_is_granted_with_the_next_launch() {
     let write = format!("echo more >>{}", notes.display());
     assert_ne!(told.run(&write).1, 0, "it was to be read");
     told.launch.terminate();
-    // What is not there is told, and not passed over.
-    std::fs::remove_dir_all(notes.parent().unwrap()).unwrap();
+    // What leads elsewhere by now is told, and so is what is not there.
+    let elsewhere = host.write("elsewhere/today", "another\n").parent().unwrap().to_owned();
+    std::fs::rename(notes.parent().unwrap(), host.home().join("moved")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &directory).unwrap();
+    let run = host.run(&["run", "standin"]);
+    assert_eq!(run.code(), Some(125), "{}", run.stderr);
+    let wanted = format!("the path {directory}: it leads to {0}; write {0}", elsewhere.display());
+    assert!(run.stderr.contains(&wanted), "{}", run.stderr);
+    std::fs::remove_file(&directory).unwrap();
     let run = host.run(&["run", "standin"]);
     assert_eq!(run.code(), Some(125), "{}", run.stderr);
     assert!(run.stderr.contains(&format!("the path {directory}: No such file")), "{}", run.stderr);
@@ -208,15 +285,24 @@ fn a_path_is_granted_with_the_next_launch() {
 fn what_cannot_be_granted_is_told() {
     let host = Host::new();
     let told = Told::start(&host, "sealed");
+    let bin = paddock();
+    let bin = bin.parent().unwrap().to_str().unwrap();
     for (arguments, wanted) in [
         (&["host", "a b"][..], "nothing was granted: a b: "),
         (&["host", "*.test"], "nothing was granted: *.test: "),
         (&["path", "/x", "--revoke"], "nothing was granted: a path is taken back"),
+        // As a launch would refuse them.
+        (&["path", "/no/such/path"], "nothing was granted: the path /no/such/path: No such file"),
+        (&["path", "/"], "nothing was granted: the path /: Paddock keeps its own things there"),
+        (&["path", bin, "--write"], "which the agent must not be able to write"),
     ] {
         let run = told.grant(arguments);
         assert_eq!((run.code(), run.stdout.as_str()), (Some(125), ""), "{run:?}");
         assert!(run.stderr.contains(wanted), "{run:?}");
     }
+    let kept = host.home().join(".config/paddock/config.toml");
+    let kept = std::fs::read_to_string(kept).unwrap_or_default();
+    assert!(!kept.contains("agents.standin"), "nothing is kept of it: {kept}");
     assert_eq!(told.grant(&[]).stdout, "no question waits\n");
     assert_eq!(told.grant(&["host"]).code(), Some(2));
     assert_eq!(told.grant(&["host", "a.test", "--once", "--always"]).code(), Some(2));
