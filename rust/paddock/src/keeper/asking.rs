@@ -48,7 +48,7 @@ impl Desk {
             self.announce(&question, wanted, reason);
         }
         let limit = Duration::from_secs(wait.into()).min(LONGEST_WAIT);
-        self.wait_for_answer(process, question, wanted, limit)
+        self.wait_for_answer(process, &question, wanted, limit)
     }
 
     fn announce(&self, question: &Question, wanted: &Wanted, reason: Option<&str>) {
@@ -77,7 +77,7 @@ impl Desk {
     fn wait_for_answer(
         &self,
         process: &PidFd,
-        question: Question,
+        question: &Question,
         wanted: &Wanted,
         limit: Duration,
     ) -> Answer {

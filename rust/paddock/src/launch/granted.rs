@@ -85,8 +85,9 @@ impl Kept {
         settings: &AgentSettings,
         directories: &Directories,
     ) -> Result<Vec<Grant>, Error> {
-        let read = settings.read.iter().map(|path| (Access::Read, path));
-        let asked = read.chain(settings.write.iter().map(|path| (Access::ReadWrite, path)));
+        let to_read = settings.read.iter().map(|path| (Access::Read, path));
+        let to_write = settings.write.iter().map(|path| (Access::ReadWrite, path));
+        let asked = to_read.chain(to_write);
         asked
             .map(|(access, path)| {
                 let unusable = |reason: String| Error::Configuration {
