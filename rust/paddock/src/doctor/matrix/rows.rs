@@ -116,25 +116,24 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     rows.group = "the server's one folder";
     let paths = &plan.paths;
     let (folder, other) = (paths.link_folder(), paths.canaries_in_pen());
-    // A server that listens on a port has no such folder; behind a veil it is another
-    // than the host's.
-    let has_veil = plan.tier.has_veil();
-    let (own, deeper) = match plan.link {
-        Link::Unix(_) => (SERVERS, IN_PEN),
-        Link::Tcp(_) => (INNER, INNER),
+    // A server that listens on a port has no such folder; that of another is behind a
+    // veil not the host's.
+    let (own, deeper, is_private) = match plan.link {
+        Link::Unix(_) => (SERVERS, IN_PEN, plan.tier.has_veil()),
+        Link::Tcp(_) => (INNER, INNER, false),
     };
     rows.add("make a file in it", own, CreateFile(folder.join("new")));
     rows.add("make a file in another folder", HOST, CreateFile(other.join("new")));
     rows.add("bind the server's socket in it", own, BindSocket(paths.link_socket()));
     rows.add("bind another socket in it", deeper, BindSocket(folder.join("other")));
     rows.add("bind in another folder", HOST, BindSocket(other.join("own")));
-    let in_folder = if has_veil { INNER } else { deeper };
+    let in_folder = if is_private { INNER } else { deeper };
     rows.add("bind in a folder inside it", in_folder, BindSocket(folder.join("sub/own")));
     let accept = AcceptCaller(paths.link_socket());
     rows.add("accept a caller there and know who it is", own, accept);
     // Without a veil the client may connect to any there: but for the server nobody
     // inside makes one.
-    let foreigns = if has_veil { HOST } else { [deeper[0], deeper[1], deeper[2], Either] };
+    let foreigns = if is_private { HOST } else { [deeper[0], deeper[1], deeper[2], Either] };
     rows.add("connect to a foreign socket in it", foreigns, ConnectStream(foreign(paths)));
 }
 
