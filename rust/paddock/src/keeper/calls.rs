@@ -35,7 +35,7 @@ const MOST_TEXT: usize = 200;
 
 /// All that a call needs of the launch.
 pub(super) struct Desk {
-    roster: Arc<Roster>,
+    pub(super) roster: Arc<Roster>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) notices: Notices,
     rules: Vec<GateRule>,

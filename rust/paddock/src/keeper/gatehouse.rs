@@ -21,7 +21,9 @@ use super::caller::Refusal;
 use super::calls::Desk;
 use super::events::Event;
 use super::roster::{Roster, Warden};
-use warden::{Answer, Bounds, Channel, ChannelError, PROTOCOL_VERSION, ToKeeper, demand_writers};
+use warden::{
+    Answer, Bounds, Channel, ChannelError, ChildLabel, PROTOCOL_VERSION, ToKeeper, demand_writers,
+};
 
 /// How long a caller has to say who it is.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
@@ -135,12 +137,12 @@ fn serve(stream: UnixStream, events: &Sender<Event>, desk: &Desk) {
         return;
     }
     if let Ok(Some(warden)) = admitted.recv() {
-        listen_to(&warden, events);
+        listen_to(&warden, events, desk);
     }
 }
 
 /// Receives what an admitted warden says until its connection ends.
-fn listen_to(warden: &Warden, events: &Sender<Event>) {
+fn listen_to(warden: &Warden, events: &Sender<Event>, desk: &Desk) {
     // It may be silent for as long as it likes, and a half-sent frame can only
     // come from a dying one.
     let _ = warden.channel.set_patience(SEND_LIMIT);
@@ -148,6 +150,10 @@ fn listen_to(warden: &Warden, events: &Sender<Event>) {
         match warden.channel.receive::<ToKeeper>() {
             Ok((ToKeeper::Testimony { query, answers }, _)) => warden.answer(query, answers),
             Ok((message, descriptors)) => {
+                // At once, whatever else the keeper does: the agent can call from now on.
+                if let ToKeeper::Started { label: ChildLabel::Agent, pid } = message {
+                    desk.roster.agent_started(warden.layer, pid);
+                }
                 let event = Event::FromWarden { layer: warden.layer, message, descriptors };
                 if events.send(event).is_err() {
                     return;

@@ -250,8 +250,8 @@ impl Keeper<'_> {
                 ));
                 Ok(())
             }
-            (layer, ToKeeper::Started { label: ChildLabel::Agent, pid }) => {
-                let agent = self.roster.agent_started(layer, pid);
+            (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
+                let agent = self.roster.agent(layer);
                 if layer == Layer::Client {
                     self.client = agent.map(|agent| agent.pid);
                 }

@@ -158,11 +158,12 @@ impl Roster {
     /// The warden of a layer started its agent, which is `as_inside` in the launch's
     /// own pid namespace. Asked for once: what is orphaned there later is not taken
     /// for the agent, and neither is who gets its number.
-    pub(super) fn agent_started(&self, layer: Layer, as_inside: Pid) -> Option<ProcessId> {
+    pub(super) fn agent_started(&self, layer: Layer, as_inside: Pid) {
         let entries = self.entries();
-        let warden = entries.wardens.get(&layer)?.process;
-        let agent = child_as(warden, as_inside, entries.depth())?;
-        Some(*self.edit().agents.entry(layer).or_insert(agent))
+        let warden = entries.wardens.get(&layer).map(|warden| warden.process);
+        if let Some(agent) = warden.and_then(|w| child_as(w, as_inside, entries.depth())) {
+            self.edit().agents.entry(layer).or_insert(agent);
+        }
     }
 
     pub(super) fn warden(&self, layer: Layer) -> Option<Arc<Warden>> {
