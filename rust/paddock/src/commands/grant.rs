@@ -101,8 +101,16 @@ fn deny(wanted: Wanted, launch: &Stored) -> Result<Granted, Error> {
         }
         host @ Wanted::Host(_) => host,
     };
-    let answer = ask(launch, &Request::Deny { wanted })?;
-    Ok(Granted { text: "denied".into(), answer, is_done: true })
+    let answer = ask(launch, &Request::Deny { wanted: wanted.clone() })?;
+    let text = match wanted {
+        Wanted::Host(host) if answer["asked"] == 0 => format!(
+            "nobody waits for that; what was granted is taken back by\n  \
+             paddock grant {} host {host} --revoke",
+            launch.record.launch
+        ),
+        _ => "denied".into(),
+    };
+    Ok(Granted { text, answer, is_done: true })
 }
 
 fn revoke(host: &str, launch: &Stored, directories: &Directories) -> Result<Granted, Error> {

@@ -52,21 +52,28 @@ impl Desk {
     }
 
     fn announce(&self, question: &Question, wanted: &Wanted, reason: Option<&str>) {
-        let reason = reason.map(|reason| format!(" ({})", shown(reason))).unwrap_or_default();
-        let (what, grant) = match wanted {
-            Wanted::Host(host) => {
-                (format!("the host {host}"), format!("host {host} --once|--launch|--always|--deny"))
-            }
+        // In quotes that it cannot end, so that nobody takes it for words of Paddock's.
+        let reason = reason.map(|reason| format!(" \"{}\"", shown(reason).replace('"', "'")));
+        let (what, scopes, grant) = match wanted {
+            Wanted::Host(host) => (
+                format!("the host {host}"),
+                "--once, --launch, --always or --deny",
+                format!("host {host} --once"),
+            ),
             Wanted::Path { path, write } => {
                 let path = crate::output::shown(path);
                 let (to, write) = if *write { ("to write", " --write") } else { ("to read", "") };
                 // A sandbox that runs cannot be widened: there is no other scope.
-                let grant = format!("path {}{write} --always|--deny", quoted(&path));
-                (format!("the path {path} {to}"), grant)
+                let grant = format!("path {}{write} --always", quoted(&path));
+                (format!("the path {path} {to}"), "--always or --deny", grant)
             }
         };
-        let launch = &self.launch;
-        let text = format!("the agent asks for {what}{reason}: paddock grant {launch} {grant}");
+        // The command is last and whole: it can be copied as it is.
+        let text = format!(
+            "the agent asks for {what}{}; answer with {scopes}: paddock grant {} {grant}",
+            reason.unwrap_or_default(),
+            self.launch,
+        );
         self.ledger.add_from_outside(
             "question",
             json!({ "number": question.number, "wanted": wanted, "text": text }),

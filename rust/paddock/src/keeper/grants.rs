@@ -84,14 +84,17 @@ impl GuardHandle {
     pub(super) fn grant(&self, wanted: &str, scope: Scope) -> Result<(), String> {
         let (host, ports) = parse(wanted).ok_or_else(|| format!("{wanted:?} is no host"))?;
         let mut inner = self.inner();
+        let mut hosts = inner.hosts.clone();
+        if !hosts.iter().any(|known| known == wanted) {
+            hosts.push(wanted.to_owned());
+        }
+        // A special address is refused whoever granted it.
+        let granted = policy(&hosts, &inner.exceptions).map_err(|e| e.to_string())?;
+        granted.route(&host, ports[0]).map_err(|refusal| refusal.to_string())?;
         if scope == Scope::Once {
             let running = inner.running.as_ref().ok_or("the guard does not run yet")?;
             running.grant_once(host, ports[0]);
             return Ok(());
-        }
-        let mut hosts = inner.hosts.clone();
-        if !hosts.iter().any(|known| known == wanted) {
-            hosts.push(wanted.to_owned());
         }
         inner.apply(hosts)
     }
@@ -185,6 +188,9 @@ mod tests {
         assert!(!handle.allows("b.test:8080"));
         assert!(handle.grant("b.test", Scope::Once).is_err(), "no guard runs");
         assert!(handle.grant("a b", Scope::Launch).is_err());
+        let special = handle.grant("127.0.0.1:8080", Scope::Launch).unwrap_err();
+        assert!(special.contains("loopback"), "{special}");
+        assert_eq!(handle.hosts(), ["a.test"]);
     }
 
     #[test]
