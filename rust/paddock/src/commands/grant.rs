@@ -115,11 +115,6 @@ fn deny(wanted: Wanted, launch: &Stored) -> Result<Granted, Error> {
 
 fn revoke(host: &str, launch: &Stored, directories: &Directories) -> Result<Granted, Error> {
     let mut answer = ask(launch, &Request::Revoke { host: host.to_owned() })?;
-    // The keeper's answer has all of it in one place.
-    let revoked = answer["wasGranted"].take();
-    for key in ["wasGranted", "stillAllowedBy"] {
-        answer[key] = revoked[key].clone();
-    }
     let is_done = answer["wasGranted"] == true;
     let still = answer["stillAllowedBy"].as_array().into_iter().flatten();
     let still = still.filter_map(Value::as_str).collect::<Vec<_>>().join(", ");

@@ -145,7 +145,11 @@ fn serve(
         },
         Some(Request::Deny { wanted }) => json!({ "ok": true, "asked": desk.deny(&wanted) }),
         Some(Request::Revoke { host }) => match desk.revoke(&host) {
-            Ok(was_granted) => json!({ "ok": true, "wasGranted": was_granted }),
+            Ok(revoked) => json!({
+                "ok": true,
+                "wasGranted": revoked.was_granted,
+                "stillAllowedBy": revoked.still_allowed_by,
+            }),
             Err(why) => refuse(&why),
         },
         Some(Request::Questions) => json!({ "ok": true, "questions": desk.waiting() }),

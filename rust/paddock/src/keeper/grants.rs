@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egress::{Guard, Host, Policy, Resolver};
-use serde::Serialize;
 
 use super::questions::Scope;
 use crate::launch::{host_and_ports as parse, policy};
@@ -28,8 +27,7 @@ trait Running: Send {
 }
 
 /// What came of taking a host back.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Revoked {
     pub(super) was_granted: bool,
     /// The entries that allow it still: wildcards.

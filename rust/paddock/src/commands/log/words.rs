@@ -90,6 +90,9 @@ pub(super) fn describe(entry: &LedgerEntry) -> Option<(Tone, String)> {
             (Tone::Good, format!("granted: {} ({scope})", wanted(of.inner("wanted")?)?))
         }
         "denied" => (Tone::Notable, format!("denied: {}", wanted(of.inner("wanted")?)?)),
+        "revoked" if of.is_true("wasGranted") == Some(false) => {
+            (Tone::Plain, format!("not taken back, it was not granted: {}", of.text("host")?))
+        }
         "revoked" => (Tone::Notable, format!("taken back: the host {}", of.text("host")?)),
         "herdr" => match (of.inner("herdr"), of.text("report")) {
             (Some(request), _) => {
