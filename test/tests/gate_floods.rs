@@ -28,8 +28,9 @@ const FLOODS: [(&str, usize); 6] = [
 ];
 /// Megabytes that the keeper may have at most, whatever is done to it.
 const MOST_MEMORY: f64 = 64.0;
-/// Threads: the keeper's own, and one for each of the gate's callers at once.
-const MOST_THREADS: u64 = 64 + 24;
+/// Threads: the keeper's own, one for each of the gate's 64 callers at once, and as many
+/// that have served theirs and that the kernel has yet to end.
+const MOST_THREADS: u64 = 2 * 64 + 24;
 
 /// Runs the probe with what it is told, here or in a sandbox; what did not work is told.
 const RUN: &str = "touch ready; until [ -e go ]; do sleep 0.01; done; ./probe @attempts";
