@@ -60,6 +60,11 @@ echo "a secret" >"$directory/secret.txt"
 ((EUID != 0)) || chown -R paddock-test: "$directory"
 cd "$directory/workspace"
 echo "outside, $directory/secret.txt can be read: $(cat "$directory/secret.txt")"
+# Pins of its own: what another build's demonstration recorded says nothing about this one.
+"${as_user[@]}" mkdir -p "${user_cache:-$cache}"
+state=$("${as_user[@]}" mktemp -d "${user_cache:-$cache}/demo.XXXXXX")
+scratch+=("$state")
+run=("${as_user[@]}" XDG_STATE_HOME="$state" PADDOCK_NONO="$nono" "$paddock" run)
 status=0
 "${run[@]}" standin --workspace "$directory/workspace" -- -c "$demonstration" || status=$?
 if ((status)); then
