@@ -59,17 +59,17 @@ impl Resolver for SurveyedEgress {
 
 /// The running guard; dropping it cuts every connection.
 pub(super) struct RunningGuard {
-    stop: Option<oneshot::Sender<()>>,
+    stop: oneshot::Sender<()>,
+    ended: Receiver<()>,
 }
 
-/// The guard's end, with the last of what it records: the tunnels that were cut.
-pub(super) struct End(Receiver<()>);
-
-impl End {
-    /// Waits for it, but not for long: without it a few records are missing.
-    pub(super) fn wait(self) {
+impl RunningGuard {
+    /// Cuts every connection and waits for the last records, but not for long:
+    /// without it a few are missing.
+    pub(super) fn end(self) {
         const LIMIT: Duration = Duration::from_secs(1);
-        let _ = self.0.recv_timeout(LIMIT);
+        drop(self.stop);
+        let _ = self.ended.recv_timeout(LIMIT);
     }
 }
 
@@ -80,11 +80,11 @@ pub(super) fn start(
     proxy: &Proxy,
     names: Names,
     ledger: Arc<Ledger>,
-) -> io::Result<(RunningGuard, End)> {
+) -> io::Result<RunningGuard> {
     let policy = handle.policy().map_err(io::Error::other)?;
     listener.set_nonblocking(true)?;
     let (stop, stopped) = oneshot::channel();
-    let (runs, end): (Sender<()>, _) = channel();
+    let (runs, ended): (Sender<()>, _) = channel();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let surveyed = match &names {
         Names::OfTheHost => None,
@@ -119,7 +119,7 @@ pub(super) fn start(
         // A look-up that hangs must not keep the keeper.
         runtime.shutdown_timeout(Duration::ZERO);
     })?;
-    Ok((RunningGuard { stop: Some(stop) }, End(end)))
+    Ok(RunningGuard { stop, ended })
 }
 
 async fn serve<R: Resolver>(
@@ -141,12 +141,4 @@ async fn serve<R: Resolver>(
     let guard = Arc::new(guard);
     handle.attach(guard.clone());
     guard.run(listener, stopped).await;
-}
-
-impl Drop for RunningGuard {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
-        }
-    }
 }

@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, SyncSender, sync_channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use confine::pidfd::PidFd;
@@ -56,26 +56,26 @@ pub(super) fn open(path: &Path, events: Sender<Event>, desk: Arc<Desk>) -> io::R
     let listener = UnixListener::bind(path)?;
     demand_writers(listener.as_fd())?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    let connections = Arc::new(AtomicUsize::new(0));
     std::thread::Builder::new().name("gate".into()).spawn(move || {
+        let mut callers: Vec<JoinHandle<()>> = Vec::new();
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
                 // Out of descriptors: let some go first.
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };
-            if connections.fetch_add(1, Ordering::Relaxed) >= MOST_CONNECTIONS {
-                connections.fetch_sub(1, Ordering::Relaxed);
+            // Joined, so that threads which have served theirs do not pile up.
+            for ended in callers.extract_if(.., |caller| caller.is_finished()) {
+                let _ = ended.join();
+            }
+            if callers.len() >= MOST_CONNECTIONS {
                 continue;
             }
-            let (events, desk, counter) = (events.clone(), desk.clone(), connections.clone());
-            let spawned = std::thread::Builder::new().name("gate-caller".into()).spawn(move || {
-                serve(stream, &events, &desk);
-                counter.fetch_sub(1, Ordering::Relaxed);
-            });
-            if spawned.is_err() {
-                connections.fetch_sub(1, Ordering::Relaxed);
-            }
+            let (events, desk) = (events.clone(), desk.clone());
+            let caller = std::thread::Builder::new()
+                .name("gate-caller".into())
+                .spawn(move || serve(stream, &events, &desk));
+            callers.extend(caller);
         }
     })?;
     Ok(())

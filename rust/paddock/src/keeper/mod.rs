@@ -76,7 +76,8 @@ struct Keeper<'a> {
     terminal: terminal::Terminal,
     log: log::LayerLog,
     watch: Option<watch::Watch>,
-    guards_end: Option<egress_guard::End>,
+    /// Lives until nobody inside could take what it cuts for the whole of it.
+    guard: Option<egress_guard::RunningGuard>,
     /// Serves what programs in the sandboxes ask for.
     desk: Arc<calls::Desk>,
     shared_watch: control::SharedWatch,
@@ -130,19 +131,18 @@ pub(crate) fn refuse_other_children() -> Result<(), Error> {
 impl Keeper<'_> {
     /// The launch between its first directory and its end.
     fn live(&mut self, directories: &Directories) -> Result<u8, Error> {
-        let guard = self.build()?;
+        self.build()?;
         let confirmed = self.start_watch()?;
         self.record_pins(directories)?;
         self.start_agent(confirmed)?;
         let ended = self.wait_for_client()?;
         self.last_look()?;
         self.say_farewell(ended);
-        drop(guard);
         Ok(ended.code())
     }
 
     /// Every layer, each proved by its warden; nothing of the agent runs yet.
-    fn build(&mut self) -> Result<egress_guard::RunningGuard, Error> {
+    fn build(&mut self) -> Result<(), Error> {
         gatehouse::open(&self.plan.paths.gate(), self.events.sender.clone(), self.desk.clone())
             .map_err(|e| Error::DirectoryUnusable {
                 path: self.plan.paths.gate(),
@@ -163,9 +163,8 @@ impl Keeper<'_> {
         self.start_inner()?;
         self.ask_for_guards_socket()?;
         self.hear_proof(Layer::Pen, &attempts)?;
-        let guard = self.start_guard()?;
-        self.admit_inner(&canaries)?;
-        Ok(guard)
+        self.start_guard()?;
+        self.admit_inner(&canaries)
     }
 
     /// Waits for the agent's client to end, and does what is asked meanwhile.
@@ -350,8 +349,8 @@ impl Keeper<'_> {
             self.record.namespaces = None;
         }
         let stored = self.record.store(&self.lock);
-        if let Some(end) = self.guards_end.take() {
-            end.wait();
+        if let Some(guard) = self.guard.take() {
+            guard.end();
         }
         let details = json!({ "status": code, "reason": reason, "survivors": survivors });
         self.ledger.add("stop", details);
@@ -451,7 +450,7 @@ impl<'a> Keeper<'a> {
             terminal: terminal::Terminal::remember(),
             log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
             watch: None,
-            guards_end: None,
+            guard: None,
             shared_watch: control::SharedWatch::default(),
             suspended: Duration::ZERO,
             survey: None,

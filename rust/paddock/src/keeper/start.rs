@@ -93,7 +93,7 @@ impl Keeper<'_> {
     }
 
     /// The guard accepts on a socket in the pen's network.
-    pub(super) fn start_guard(&mut self) -> Result<egress_guard::RunningGuard, Error> {
+    pub(super) fn start_guard(&mut self) -> Result<(), Error> {
         let deadline = Instant::now() + LAYER_LIMIT;
         // The inner wardens may be heard first, each on a thread of its own;
         // they are needed later.
@@ -127,10 +127,10 @@ impl Keeper<'_> {
             None => egress_guard::Names::OfTheHost,
         };
         let (proxy, ledger) = (&self.plan.proxy, self.ledger.clone());
-        let (guard, end) = egress_guard::start(listener, &self.desk.guard, proxy, names, ledger)
+        let guard = egress_guard::start(listener, &self.desk.guard, proxy, names, ledger)
             .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))?;
-        self.guards_end = Some(end);
-        Ok(guard)
+        self.guard = Some(guard);
+        Ok(())
     }
 
     /// Both inner nonos, side by side.

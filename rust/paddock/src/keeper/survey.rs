@@ -96,7 +96,7 @@ fn build(
         Err(error) => return (Err(error), 0),
     };
     keeper.survey = Some(survey);
-    let built = keeper.build().map(drop);
+    let built = keeper.build();
     let survivors = keeper.stop();
     let observed = keeper.survey.take().map(|survey| survey.observed).unwrap_or_default();
     (keeper.close(built.map(|()| 0), survivors).map(|_| observed), survivors)
