@@ -8,7 +8,7 @@ use crate::target::{parse_port, split_port};
 use crate::{Host, HostError, Place, Refusal, check};
 
 /// The ports of an allow entry that names none.
-const DEFAULT_PORTS: [u16; 2] = [443, 80];
+pub const DEFAULT_PORTS: [u16; 2] = [443, 80];
 
 /// The allow list and the exceptions.
 ///

@@ -91,7 +91,7 @@ fn is_absolute_form(uri: &Uri) -> bool {
 
 /// Splits `host:port`. An IPv6 address has a port only behind its brackets; a
 /// text that fits no pattern is all host, and no valid one.
-pub(crate) fn split_port(text: &str) -> (&str, Option<&str>) {
+pub fn split_port(text: &str) -> (&str, Option<&str>) {
     let whole = (text, None);
     let Some((host, port)) = text.rsplit_once(':') else {
         return whole;
@@ -101,7 +101,7 @@ pub(crate) fn split_port(text: &str) -> (&str, Option<&str>) {
 }
 
 /// A port: 1 to 65535, in digits.
-pub(crate) fn parse_port(text: &str) -> Option<u16> {
+pub fn parse_port(text: &str) -> Option<u16> {
     if !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }

@@ -33,7 +33,12 @@ pub(crate) fn grant(options: &Grant) -> Result<u8, Error> {
         Wanted::Host(host) if options.revoke => revoke(&host, &launch, &directories)?,
         Wanted::Host(host) => grant_host(&host, scope(options), &launch, &directories)?,
         Wanted::Path { .. } if options.revoke => {
-            let reason = "a path is taken back in the configuration, for the next launch".into();
+            let reason = format!(
+                "a path is taken back for later launches alone: remove it from {}; this one may be \
+                 stopped with `paddock stop {}`",
+                shown(&directories.config_file()),
+                launch.record.launch,
+            );
             return Err(Error::Grant { reason });
         }
         Wanted::Path { path, write } => {

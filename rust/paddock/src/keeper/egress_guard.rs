@@ -9,8 +9,8 @@ use std::time::Duration;
 use egress::{Guard, Record, Recorder, Resolver, SystemResolver};
 use tokio::sync::oneshot;
 
-use super::grants::{GuardHandle, with_port};
-use crate::launch::{PROXY_USER, Proxy};
+use super::grants::GuardHandle;
+use crate::launch::{PROXY_USER, Proxy, with_port};
 use crate::state::Ledger;
 
 /// Who turns names into addresses.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use egress::{Guard, Host, Policy, Resolver};
 
 use super::questions::Scope;
-use crate::launch::{host_and_ports as parse, policy};
+use crate::launch::{host_and_ports as parse, policy, with_port};
 
 /// The guard's policy, and how to change it.
 #[derive(Clone)]
@@ -147,14 +147,6 @@ impl Inner {
         }
         self.hosts = hosts;
         Ok(())
-    }
-}
-
-/// As an entry, and as `paddock ask host` takes it.
-pub(super) fn with_port(host: &Host, port: u16) -> String {
-    match host.to_string() {
-        address if address.contains(':') => format!("[{address}]:{port}"),
-        name => format!("{name}:{port}"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use egress::{Host, Place, Policy};
+use egress::{DEFAULT_PORTS, Host, Place, Policy, parse_port, split_port};
 
 use crate::error::Error;
 
@@ -28,23 +28,22 @@ pub(crate) fn policy(
     Policy::new(hosts, exceptions).map_err(|e| Error::Hosts { reason: e.to_string() })
 }
 
-/// A host and its port, where `text` has one.
-fn split_host(text: &str) -> (&str, Option<&str>) {
-    let port = text.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
-    port.map_or((text, None), |(host, port)| (host, Some(port)))
-}
-
-/// Those of a host that is named without one.
-const USUAL_PORTS: [u16; 2] = [443, 80];
-
 /// A host, and the ports that an entry for it means; no wildcard.
 pub(crate) fn host_and_ports(entry: &str) -> Option<(Host, Vec<u16>)> {
-    let (host, port) = split_host(entry);
+    let (host, port) = split_port(entry);
     let ports = match port {
-        Some(port) => vec![port.parse().ok().filter(|port| *port > 0)?],
-        None => USUAL_PORTS.to_vec(),
+        Some(port) => vec![parse_port(port)?],
+        None => DEFAULT_PORTS.to_vec(),
     };
     Some((Host::parse(host).ok()?, ports))
+}
+
+/// As an entry, and as `paddock ask host` takes it.
+pub(crate) fn with_port(host: &Host, port: u16) -> String {
+    match host.to_string() {
+        address if address.contains(':') => format!("[{address}]:{port}"),
+        name => format!("{name}:{port}"),
+    }
 }
 
 /// `name` or `name:port` in its one form; no wildcard.
@@ -52,15 +51,11 @@ pub(crate) fn host_and_ports(entry: &str) -> Option<(Host, Vec<u16>)> {
 /// # Errors
 /// Why it is neither.
 pub(crate) fn canonical_host(text: &str) -> Result<String, String> {
-    let (host, port) = split_host(text);
+    let (host, port) = split_port(text);
     let host = Host::parse(host).map_err(|e| e.to_string())?;
     let Some(port) = port else { return Ok(host.to_string()) };
-    let host = host.to_string();
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
-    match port.parse::<u16>() {
-        Ok(port) if port > 0 => Ok(format!("{host}:{port}")),
-        _ => Err(format!("{port:?} is no port")),
-    }
+    let port = parse_port(port).ok_or_else(|| format!("{port:?} is no port"))?;
+    Ok(with_port(&host, port))
 }
 
 #[cfg(test)]
@@ -75,6 +70,7 @@ mod tests {
             ("[::1]:80", Some("[::1]:80")),
             ("a.test:0", None),
             ("a.test:x", None),
+            ("a.test:+443", None),
             ("*.test", None),
             ("a b", None),
             ("", None),
