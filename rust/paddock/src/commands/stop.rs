@@ -18,6 +18,8 @@ use crate::state::{KeeperLock, Phase, Record, Stored};
 
 /// For a keeper to end everything and itself.
 const LIMIT: Duration = Duration::from_secs(20);
+/// For one that does not answer any more because it is at its end already.
+const LAST_STEPS: Duration = Duration::from_secs(2);
 
 /// Ends launches; 0 when nothing of them is left.
 pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
@@ -101,21 +103,28 @@ fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
 /// as after any keeper that was killed.
 fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
     let socket = launch.record.launch_directory.join("control.sock");
-    let may_wait =
-        !launch.is_kept || !is_suspended(launch) && ask_keeper(&socket, &Request::Stop).is_ok();
-    if may_wait && let Some(lock) = wait_for_lock(&launch.directory)? {
+    let patience = if launch.is_kept && is_suspended(launch) {
+        None
+    } else if !launch.is_kept || ask_keeper(&socket, &Request::Stop).is_ok() {
+        Some(LIMIT)
+    } else {
+        Some(LAST_STEPS)
+    };
+    if let Some(limit) = patience
+        && let Some(lock) = wait_for_lock(&launch.directory, limit)?
+    {
         return Ok(lock);
     }
     // Of an earlier boot the number says nothing.
     if launch.record.is_of_this_boot() {
         end_processes(&[launch.record.keeper]);
     }
-    wait_for_lock(&launch.directory)?
+    wait_for_lock(&launch.directory, LIMIT)?
         .ok_or_else(|| std::io::Error::other("its keeper does not end"))
 }
 
-fn wait_for_lock(directory: &Path) -> std::io::Result<Option<KeeperLock>> {
-    let deadline = Instant::now() + LIMIT;
+fn wait_for_lock(directory: &Path, limit: Duration) -> std::io::Result<Option<KeeperLock>> {
+    let deadline = Instant::now() + limit;
     loop {
         let lock = KeeperLock::take(directory)?;
         if lock.is_some() || Instant::now() >= deadline {
