@@ -41,10 +41,11 @@ use confine::{Layer, ProcessId};
 use serde_json::json;
 
 use crate::error::{Error, status};
+use crate::gate::herdr::OwnPane;
 use crate::launch::{Directories, OnViolation, Plan};
 use crate::notices::Notices;
 use crate::pins::Pinning;
-use crate::state::{KeeperLock, Ledger, Record};
+use crate::state::{HerdrPane, KeeperLock, Ledger, Record};
 use events::Event;
 use gatehouse::Knock;
 use roster::Roster;
@@ -414,7 +415,7 @@ impl<'a> Keeper<'a> {
             .ok_or_else(|| unusable(std::io::Error::other("another keeper has this launch")))?;
         let pid = confine::Pid::of_self();
         let keeper = ProcessId { pid, start: confine::proc::start_time(pid).map_err(unusable)? };
-        let record = Record::new(
+        let mut record = Record::new(
             plan.id.clone(),
             plan.agent.called().to_owned(),
             plan.tier,
@@ -422,6 +423,8 @@ impl<'a> Keeper<'a> {
             plan.paths.launch.clone(),
             keeper,
         );
+        record.pane = OwnPane::of_this_process(plan.agent.file.herdr_kind())
+            .map(|pane| HerdrPane { socket: pane.socket().into(), pane_id: pane.pane_id().into() });
         record.store(&lock)?;
         let ledger = Ledger::below(&plan.paths.state);
         if let Err(e) = ledger.open() {

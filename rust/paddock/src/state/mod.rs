@@ -5,5 +5,5 @@ mod record;
 
 pub(crate) use ledger::{Item, LEDGER, Ledger, LedgerEntry, LedgerReader, now_ms};
 pub(crate) use record::{
-    KeeperLock, Part, PenNamespaces, Phase, Record, Stored, find_launch, stored_launches,
+    HerdrPane, KeeperLock, Part, PenNamespaces, Phase, Record, Stored, find_launch, stored_launches,
 };

@@ -49,6 +49,9 @@ pub(crate) struct Record {
     pub(crate) parts: Vec<Part>,
     /// Namespaces of the pen's, where it has its own.
     pub(crate) namespaces: Option<PenNamespaces>,
+    /// The pane of herdr's that it was started in.
+    #[serde(default)]
+    pub(crate) pane: Option<HerdrPane>,
     /// Milliseconds since the epoch.
     pub(crate) started: u64,
     pub(crate) ended: Option<u64>,
@@ -70,6 +73,14 @@ impl PenNamespaces {
     pub(crate) fn of(namespaces: &confine::proc::Namespaces) -> Self {
         Self { ipc: namespaces.ipc.0, network: namespaces.network.0 }
     }
+}
+
+/// A pane of herdr's. Its id is good for as long as the herdr at that socket lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HerdrPane {
+    pub(crate) socket: PathBuf,
+    pub(crate) pane_id: String,
 }
 
 /// One process of a launch that is not the agent's.
@@ -100,6 +111,7 @@ impl Record {
             keeper,
             parts: Vec::new(),
             namespaces: None,
+            pane: None,
             started: now_ms(),
             ended: None,
             status: None,
