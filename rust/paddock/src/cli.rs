@@ -1,5 +1,7 @@
 //! The command line.
 
+mod prune;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -8,6 +10,8 @@ use clap::{Args, Parser, Subcommand};
 use crate::doctor::Probe;
 use crate::launch::Tier;
 use crate::standin::Standin;
+
+pub(crate) use prune::Prune;
 
 /// Runs coding agents in nested nono sandboxes and verifies from outside that
 /// they are confined.
@@ -46,6 +50,8 @@ pub(crate) enum Command {
     Stop(Which),
     /// List launches
     List(Output),
+    /// Remove the records and ledgers of launches that are over
+    Prune(Prune),
     /// Show what happened in a launch
     Log(Log),
     /// Show a launch, or what Paddock would use here

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         Command::Grant(options) => commands::grant(&options),
         Command::DoctorProbe(probe) => return doctor::run_probe(probe),
         Command::Pin(options) => commands::pin(&options),
+        Command::Prune(options) => commands::prune(&options),
         Command::Standin(command) => return report(standin::run(command)),
     };
     match result {

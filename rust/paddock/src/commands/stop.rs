@@ -1,6 +1,5 @@
 //! `paddock stop`.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use confine::ProcessId;
@@ -10,7 +9,7 @@ use super::{chosen, is_suspended, living_keepers, texts};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{
-    Request, ask_keeper, end_processes, members_left, remove_tree, sweep_abandoned,
+    Request, ask_keeper, end_processes, members_left, remove_leftovers, sweep_abandoned,
 };
 use crate::launch::Directories;
 use crate::output::{complain, print};
@@ -111,7 +110,7 @@ fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
         Some(LAST_STEPS)
     };
     if let Some(limit) = patience
-        && let Some(lock) = wait_for_lock(&launch.directory, limit)?
+        && let Some(lock) = KeeperLock::take_within(&launch.directory, limit)?
     {
         return Ok(lock);
     }
@@ -119,27 +118,13 @@ fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
     if launch.record.is_of_this_boot() {
         end_processes(&[launch.record.keeper]);
     }
-    wait_for_lock(&launch.directory, LIMIT)?
+    KeeperLock::take_within(&launch.directory, LIMIT)?
         .ok_or_else(|| std::io::Error::other("its keeper does not end"))
-}
-
-fn wait_for_lock(directory: &Path, limit: Duration) -> std::io::Result<Option<KeeperLock>> {
-    let deadline = Instant::now() + limit;
-    loop {
-        let lock = KeeperLock::take(directory)?;
-        if lock.is_some() || Instant::now() >= deadline {
-            return Ok(lock);
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// What a keeper that was killed could not do.
 fn tidy(launch: &Stored, mut record: Record, lock: &KeeperLock) -> std::io::Result<()> {
-    remove_tree(&record.launch_directory)?;
-    for half in ["server", "client"] {
-        remove_tree(&launch.directory.join(format!("tmp-{half}")))?;
-    }
+    remove_leftovers(&record, &launch.directory)?;
     record.end(status::FAILED, Some("its keeper was gone".into()));
     record.namespaces = None;
     record.store(lock).map_err(std::io::Error::other)

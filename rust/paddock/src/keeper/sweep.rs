@@ -10,9 +10,15 @@ use crate::state::KeeperLock;
 /// A start comes to its record, or ends, in far less.
 const AGE: Duration = Duration::from_mins(1);
 
+/// The ending of a launch's directory that is being removed.
+pub(super) const GOING: &str = "going";
+
 /// Removes the directories of launches that have no record, no keeper, and are older
-/// than any start.
+/// than any start; and what is left of those that somebody began to remove.
 pub(crate) fn sweep_abandoned(directories: &Directories) {
+    for going in half_removed(&directories.launches()) {
+        let _ = remove_tree(&going);
+    }
     for state in old_launches(&directories.launches()) {
         let has_record = std::fs::symlink_metadata(state.join("record.json")).is_ok();
         if has_record || !matches!(KeeperLock::take(&state), Ok(Some(_))) {
@@ -29,6 +35,17 @@ pub(crate) fn sweep_abandoned(directories: &Directories) {
             let _ = remove_tree(&launch);
         }
     }
+}
+
+fn half_removed(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let paths = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path());
+    paths.filter(|path| {
+        path.extension().is_some_and(|ending| ending == GOING)
+            && path
+                .file_stem()
+                .and_then(std::ffi::OsStr::to_str)
+                .is_some_and(|name| LaunchId::try_from(name.to_owned()).is_ok())
+    })
 }
 
 /// The directories in `directory` that have a launch's name and are old.

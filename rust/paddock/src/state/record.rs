@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use confine::{Pid, ProcessId};
 use rustix::fs::{FlockOperation, flock};
@@ -213,6 +214,18 @@ impl KeeperLock {
             Ok(()) => Ok(Some(Self { directory: directory.to_owned(), _file: file })),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(e) => Err(e.into()),
+        }
+    }
+
+    /// The same, and waits so long for whoever has it.
+    pub(crate) fn take_within(directory: &Path, limit: Duration) -> std::io::Result<Option<Self>> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let lock = Self::take(directory)?;
+            if lock.is_some() || Instant::now() >= deadline {
+                return Ok(lock);
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
