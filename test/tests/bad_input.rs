@@ -481,11 +481,29 @@ fn root() {
 #[test]
 fn a_configuration_that_is_not_one() {
     for (text, reason) in [
-        ("on_violation = \"warn\"\n", "unknown field `on_violation`"),
-        ("[egress]\nhost = [\"a.test\"]\n", "unknown field `host`"),
-        ("[agents.standin]\nhostss = []\n", "unknown field `hostss`"),
-        ("tier = \"none\"\n", "unknown variant `none`"),
-        ("tier = \n", "TOML parse error at line 1"),
+        (
+            "on_violation = \"warn\"\n",
+            "line 1: unknown key `on_violation`: did you mean `on-violation`?",
+        ),
+        (
+            "[egress]\nhost = [\"a.test\"]\n",
+            "line 2: unknown key `host` in [egress]: did you mean `hosts`?",
+        ),
+        (
+            "[agents.standin]\nhostss = []\n",
+            "line 2: unknown key `hostss` in [agents.NAME]: did you mean `hosts`?",
+        ),
+        (
+            "tier = \"none\"\n",
+            "line 1: unknown value \"none\" of `tier`, which is one of \"sealed\", \"isolated\", \
+             \"ported\"",
+        ),
+        (
+            "agent = \"x\"\nunix = \"strickt\"\n",
+            "line 2: unknown value \"strickt\" of `unix`, which is one of \"mediated\", \
+             \"strict\": did you mean \"strict\"?",
+        ),
+        ("\ntier = \n", "line 2: "),
     ] {
         let host = Host::new();
         host.configure(text);

@@ -253,6 +253,7 @@ impl Keeper<'_> {
             self.roster.clone(),
             self.ledger.clone(),
             self.events.sender.clone(),
+            self.plan.verify,
         )
         .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
         let report = watch

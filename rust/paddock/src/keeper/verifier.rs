@@ -24,12 +24,6 @@ use super::witnesses::{ask_all, confirm_refusal, others_inside};
 /// A chain of parents longer than this is taken for one that leads nowhere.
 const MOST_ANCESTORS: usize = 10_000;
 
-/// A pass looks at every task. What costs more, and changes less easily, it looks
-/// at for one task in so many, each in its turn: namespaces, programs, what is
-/// held open; and once in so many passes it looks for tasks of the launch that
-/// are not among the keeper's descendants.
-pub(super) const TURNS: u64 = 8;
-
 /// How much a pass looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
@@ -97,6 +91,11 @@ pub(super) struct Verifier {
     /// The keeper's own threads.
     own: HashMap<Pid, TaskFiles>,
     buffer: Vec<u8>,
+    /// A pass looks at every task. What costs more, and changes less easily, it looks
+    /// at for one task in so many, each in its turn: namespaces, programs, what is
+    /// held open; and once in so many passes it looks for tasks of the launch that
+    /// are not among the keeper's descendants.
+    turns: u64,
     /// How many passes there have been.
     passes: u64,
     /// Since when there has always been some task of an agent's in the layer whose
@@ -129,15 +128,21 @@ pub(super) struct Sighting {
 }
 
 impl Verifier {
-    pub(super) fn new(roster: Arc<Roster>) -> Self {
+    pub(super) fn new(roster: Arc<Roster>, turns: u64) -> Self {
         Self {
             roster,
+            turns: turns.max(1),
             known: HashMap::new(),
             own: HashMap::new(),
             buffer: Vec::new(),
             passes: 0,
             unreadable_since: HashMap::new(),
         }
+    }
+
+    /// Whether it is the turn of what has this number.
+    fn is_due(&self, number: u64, pass: u64, depth: Depth) -> bool {
+        depth == Depth::Everything || number % self.turns == pass % self.turns
     }
 
     /// Time in which the launch was suspended counts for nothing.
@@ -156,7 +161,7 @@ impl Verifier {
         let round = self.passes;
         let mut sightings = self.walk(&entries, round)?;
         let mut hidden = Vec::new();
-        if is_due(0, round, depth) {
+        if self.is_due(0, round, depth) {
             let inside = others_inside(&entries, self.roster.uid, &sightings)?;
             if !inside.is_empty() {
                 // Born since the walk, or outside the tree: walking again tells.
@@ -319,6 +324,7 @@ impl Verifier {
         depth: Depth,
     ) -> io::Result<Option<TaskReport>> {
         let Sighting { process, is_first, role, status, task } = sighting;
+        let is_due = self.is_due(task.pid.get().unsigned_abs().into(), self.passes, depth);
         let Some(known) = self.known.get_mut(&task.pid) else { return Ok(None) };
         let looked = match testimony {
             Some(Testimony::Inside) => Ok((testimony, true)),
@@ -330,7 +336,6 @@ impl Verifier {
             Err(e) if is_gone(&e) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let is_due = is_due(task.pid.get().unsigned_abs().into(), self.passes, depth);
         if known.namespaces.is_none() || is_due || status.capabilities != 0 {
             // The task's own: each may leave a namespace by itself, and those
             // of a leader that has ended are gone.
@@ -462,11 +467,6 @@ impl Verifier {
 /// Whether the launch has no namespace of its own to compare with.
 fn expects_no_namespaces(entries: &Entries) -> bool {
     entries.expectation.as_ref().is_some_and(|e| !e.network_isolated && !e.veiled)
-}
-
-/// Whether it is the turn of what has this number.
-fn is_due(number: u64, pass: u64, depth: Depth) -> bool {
-    depth == Depth::Everything || number % TURNS == pass % TURNS
 }
 
 /// Ids inside a veil say nothing outside it: another veil has the same ones.

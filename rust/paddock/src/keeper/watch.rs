@@ -11,11 +11,9 @@ use serde_json::json;
 use super::events::Event;
 use super::roster::Roster;
 use super::verifier::{Depth, Report, Verifier};
+use crate::launch::VerifySettings;
 use crate::state::Ledger;
 
-/// Between two passes. What is looked at in turn (`verifier::TURNS`) is due every
-/// two seconds.
-const INTERVAL: Duration = Duration::from_millis(250);
 /// A pass that is asked for and does not come.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
@@ -50,13 +48,15 @@ impl Watch {
         roster: Arc<Roster>,
         ledger: Arc<Ledger>,
         events: Sender<Event>,
+        settings: VerifySettings,
     ) -> std::io::Result<Self> {
+        let interval = settings.every.get();
         let (requests, received) = channel();
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         std::thread::Builder::new().name("watch".into()).spawn(move || {
             let mut watcher = Watcher {
-                verifier: Verifier::new(roster),
+                verifier: Verifier::new(roster, settings.turns()),
                 ledger,
                 events,
                 last_in_turn: None,
@@ -67,7 +67,7 @@ impl Watch {
             // While the launch is suspended everything in it is stopped, and
             // would be taken for held: no pass then, whoever asks for one.
             let mut waiting = Vec::new();
-            let mut next = Instant::now() + INTERVAL;
+            let mut next = Instant::now() + interval;
             loop {
                 let request = if paused {
                     received.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -93,7 +93,7 @@ impl Watch {
                     }
                     Err(RecvTimeoutError::Timeout) => {
                         watcher.look(Depth::InTurn);
-                        next = Instant::now() + INTERVAL;
+                        next = Instant::now() + interval;
                     }
                     Err(RecvTimeoutError::Disconnected) => return,
                 }

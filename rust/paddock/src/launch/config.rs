@@ -1,12 +1,24 @@
 //! `config.toml` in Paddock's configuration directory. Every key is optional.
 
+mod herdr;
+mod interval;
+mod keys;
+mod text;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+pub(crate) use herdr::{Direction, HerdrSettings, OpenIn, Ratio};
+pub(crate) use interval::{Interval, VerifySettings};
+pub(crate) use keys::{KEYS, Key, Project};
+use text::Text;
+
 use super::{Tier, UnixMode};
+use crate::agent::Agent;
 use crate::error::Error;
+use crate::output::shown;
 
 /// The configuration.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -20,12 +32,20 @@ pub(crate) struct Config {
     pub(crate) unix: UnixMode,
     /// What the keeper does when a task is not confined.
     pub(crate) on_violation: OnViolation,
+    /// The program of a shell that is opened beside an agent.
+    pub(crate) shell: Option<PathBuf>,
+    /// How often a launch is looked at.
+    pub(crate) verify: VerifySettings,
     /// What is done about what changed since it was recorded.
     pub(crate) pins: PinSettings,
     /// Where programs are.
     pub(crate) programs: ProgramPaths,
+    /// Paths that every agent's server may use.
+    pub(crate) grants: PathGrants,
     /// What every agent may reach.
     pub(crate) egress: Egress,
+    /// Where in herdr an agent is opened.
+    pub(crate) herdr: HerdrSettings,
     /// Settings of single agents.
     pub(crate) agents: BTreeMap<String, AgentSettings>,
 }
@@ -67,10 +87,33 @@ pub(crate) struct ProgramPaths {
     pub(crate) bwrap: Option<PathBuf>,
 }
 
+/// Paths that every agent's server may use, beside what it may anyway.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PathGrants {
+    pub(crate) read: Vec<PathBuf>,
+    pub(crate) write: Vec<PathBuf>,
+}
+
+/// Which hosts a launch may reach; the later, the fewer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EgressProfile {
+    /// Those of the agent's file and those of the configuration.
+    #[default]
+    Agent,
+    /// Those of the configuration alone.
+    Listed,
+    /// None, until a person grants one.
+    None,
+}
+
 /// Hosts, and names that stand for a private address.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Egress {
+    /// Whose hosts count.
+    pub(crate) profile: EgressProfile,
     /// `name` (ports 443 and 80) or `name:port`.
     pub(crate) hosts: Vec<String>,
     /// `name = "address"`: that name is not looked up, and the address may be
@@ -94,12 +137,26 @@ pub(crate) struct AgentSettings {
     pub(crate) write: Vec<PathBuf>,
     /// What it may do with AF_UNIX, if not what all may.
     pub(crate) unix: Option<UnixMode>,
+    /// Its arguments, before those of the command line.
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Config {
     /// What `agent` may do with AF_UNIX.
     pub(crate) fn unix_of(&self, agent: &str) -> UnixMode {
         self.agents.get(agent).and_then(|settings| settings.unix).unwrap_or(self.unix)
+    }
+
+    /// The hosts that `agent` may reach, as they are written.
+    pub(crate) fn hosts_of(&self, agent: &Agent) -> Vec<String> {
+        let settings = self.agents.get(&agent.file.name);
+        let own = settings.into_iter().flat_map(|settings| &settings.hosts);
+        let listed = self.egress.hosts.iter().chain(own);
+        match self.egress.profile {
+            EgressProfile::Agent => agent.file.hosts.iter().chain(listed).cloned().collect(),
+            EgressProfile::Listed => listed.cloned().collect(),
+            EgressProfile::None => Vec::new(),
+        }
     }
 
     /// Reads `path`; a file that is not there is an empty one.
@@ -109,9 +166,37 @@ impl Config {
     pub(crate) fn load(path: &Path) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Configuration { path: path.to_owned(), reason };
         match std::fs::read_to_string(path) {
-            Ok(text) => toml::from_str(&text).map_err(|e| unusable(e.to_string())),
+            Ok(text) => Self::parse(&text).map_err(unusable),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
             Err(e) => Err(unusable(e.to_string())),
+        }
+    }
+
+    /// What that text says.
+    ///
+    /// # Errors
+    /// Why it says nothing usable.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        Self::read(&Text::parse(text)?)
+    }
+
+    /// What a text says whose keys are known.
+    fn read(text: &Text) -> Result<Self, String> {
+        let config: Self = text.read()?;
+        config
+            .check()
+            .map_err(|(key, reason)| text.locate_key(key, &format!("{key}: {reason}")))?;
+        Ok(config)
+    }
+
+    /// What the types of the keys do not say: which key, and why.
+    fn check(&self) -> Result<(), (&'static str, String)> {
+        self.verify.check()?;
+        match &self.shell {
+            Some(shell) if !shell.is_absolute() => {
+                Err(("shell", format!("{} is no absolute path", shown(shell))))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -147,5 +232,39 @@ mod tests {
         assert_eq!(config.pins.on_program_change, OnProgramChange::Refuse);
         assert!(toml::from_str::<Config>("on_violation = \"warn\"").is_err());
         assert!(toml::from_str::<Config>("[egress]\nhost = []").is_err());
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        let config = Config::parse("").unwrap();
+        assert_eq!(config.verify.turns(), 8);
+        assert_eq!(config.herdr.ratio.get(), 0.5);
+        assert_eq!(
+            (config.herdr.open_in, config.herdr.direction),
+            (OpenIn::Split, Direction::Right)
+        );
+        assert_eq!(config.egress.profile, EgressProfile::Agent);
+        for (text, wanted) in [
+            ("shell = \"bash\"", "shell: bash is no absolute path"),
+            ("verify.every = \"3s\"", "verify.every: 3s is too long"),
+            ("verify.every = \"1ms\"", "verify.every: 1ms is too short"),
+            ("verify.descriptors-every = \"1m\"", "is no time"),
+            ("verify.descriptors-every = \"11s\"", "verify.descriptors-every: 11s is too long"),
+            ("verify.descriptors-every = \"100ms\"", "shorter than verify.every"),
+            ("herdr.ratio = 0.95", "0.95 is not between 0.1 and 0.9"),
+            ("herdr.ratio = nan", "is not between 0.1 and 0.9"),
+            ("herdr.open-in = \"popup\"", "popup"),
+        ] {
+            let refused = Config::parse(text).unwrap_err();
+            assert!(refused.contains(wanted), "{text}: {refused}");
+        }
+        let text = "shell = \"/bin/bash\"\n[verify]\nevery = \"100ms\"\ndescriptors-every = \"1s\"\n\
+            [grants]\nread = [\"/a\"]\nwrite = [\"/b\"]\n[egress]\nprofile = \"none\"\n\
+            [herdr]\nopen-in = \"tab\"\ndirection = \"down\"\nratio = 0.3\n\
+            [agents.codex]\narguments = [\"--model\", \"x\"]\n";
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.verify.turns(), 10);
+        assert_eq!(config.agents["codex"].arguments, ["--model", "x"]);
+        assert_eq!(config.egress.profile, EgressProfile::None);
     }
 }

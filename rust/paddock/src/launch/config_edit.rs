@@ -41,7 +41,7 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
     }
     list.push(entry);
     let text = document.to_string();
-    toml::from_str::<Config>(&text).map_err(|e| unusable(e.to_string()))?;
+    Config::parse(&text).map_err(unusable)?;
     let written = (|| {
         let new = real.with_file_name(format!("config-{}.new", LaunchId::random()?));
         let mode = match std::fs::metadata(&real) {

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::config::AgentSettings;
 use super::plan::{Access, Grant, program_tree};
 use super::programs::Search;
 use super::{Config, Directories, Found, Programs, Tier, agent_program};
@@ -77,17 +76,22 @@ impl Kept {
         Ok(real)
     }
 
-    /// The paths that the configuration grants an agent's server; each must be there,
+    /// The paths that the configuration grants an agent's server, as every agent's or
+    /// by its own settings; each must be there,
     /// since nono passes over what is not. Each must be its own real path, too: the
     /// agent may be able to have a link there lead elsewhere.
     pub(super) fn grants(
         &self,
-        settings: &AgentSettings,
+        config: &Config,
+        agent: &str,
         directories: &Directories,
     ) -> Result<Vec<Grant>, Error> {
-        let to_read = settings.read.iter().map(|path| (Access::Read, path));
-        let to_write = settings.write.iter().map(|path| (Access::ReadWrite, path));
-        let asked = to_read.chain(to_write);
+        let everybodys = &config.grants;
+        let own = config.agents.get(agent);
+        let to_read = everybodys.read.iter().chain(own.into_iter().flat_map(|own| &own.read));
+        let to_write = everybodys.write.iter().chain(own.into_iter().flat_map(|own| &own.write));
+        let to_read = to_read.map(|path| (Access::Read, path));
+        let asked = to_read.chain(to_write.map(|path| (Access::ReadWrite, path)));
         asked
             .map(|(access, path)| {
                 let unusable = |reason: String| Error::Configuration {
@@ -110,6 +114,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::{AgentSettings, PathGrants};
     use super::*;
 
     fn kept(root: &Path) -> Kept {
@@ -154,13 +159,21 @@ mod tests {
         let directories = Directories::below(&root.join("own"));
         let notes = root.join("notes");
         let settings = AgentSettings { read: vec![notes.clone()], ..AgentSettings::default() };
+        let own = Config { agents: [("codex".to_owned(), settings)].into(), ..Config::default() };
+        let grants = PathGrants { read: vec![notes.clone()], write: Vec::new() };
+        let everybodys = Config { grants, ..Config::default() };
         std::fs::create_dir(&notes).unwrap();
-        assert_eq!(kept.grants(&settings, &directories).unwrap()[0].path, notes, "control");
+        let found = |config: &Config, agent| kept.grants(config, agent, &directories);
+        assert_eq!(found(&own, "codex").unwrap()[0].path, notes, "control");
+        assert_eq!(found(&own, "other").unwrap(), []);
+        assert_eq!(found(&everybodys, "other").unwrap()[0].path, notes);
         std::fs::rename(&notes, root.join("other")).unwrap();
         std::os::unix::fs::symlink(root.join("other"), &notes).unwrap();
-        let refused = kept.grants(&settings, &directories).unwrap_err().to_string();
         let other = root.join("other").display().to_string();
-        assert!(refused.contains(&format!("it leads to {other}; write {other}")), "{refused}");
+        for config in [&own, &everybodys] {
+            let refused = found(config, "codex").unwrap_err().to_string();
+            assert!(refused.contains(&format!("it leads to {other}; write {other}")), "{refused}");
+        }
         // When it is granted the person is shown where it leads.
         assert_eq!(kept.check(&notes, Access::Read).unwrap(), root.join("other"));
     }

@@ -23,7 +23,10 @@ mod workspace;
 
 pub(crate) use agent_program::{agent_program, find_named_agent};
 pub(crate) use ask::{Answer, ask};
-pub(crate) use config::{Config, OnProgramChange, OnViolation};
+pub(crate) use config::{
+    Config, Direction, EgressProfile, HerdrSettings, OnProgramChange, OnViolation, OpenIn,
+    VerifySettings,
+};
 pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
 pub(crate) use environment::{PROXY_USER, Proxy};

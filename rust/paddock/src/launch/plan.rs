@@ -15,7 +15,8 @@ use super::granted::Kept;
 use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
 use super::{
-    AgainstRaces, Config, Directories, Found, LaunchId, OnViolation, Programs, Tier, Workspace,
+    AgainstRaces, Config, Directories, Found, LaunchId, OnViolation, Programs, Tier,
+    VerifySettings, Workspace,
 };
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
@@ -119,6 +120,8 @@ pub(crate) struct Plan {
     pub(crate) tier: Tier,
     pub(crate) against_races: AgainstRaces,
     pub(crate) on_violation: OnViolation,
+    /// How often the keeper looks at it.
+    pub(crate) verify: VerifySettings,
     pub(crate) paths: Paths,
     pub(crate) ports: Ports,
     pub(crate) held_ports: HeldPorts,
@@ -174,7 +177,7 @@ impl Plan {
         let settings = config.agents.get(name);
         let program = agent_program(&agent, &programs.paddock, settings)?;
         let kept = Kept::new(directories, &programs, &program);
-        let granted = settings.map_or_else(|| Ok(Vec::new()), |s| kept.grants(s, directories))?;
+        let granted = kept.grants(config, name, directories)?;
         let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
 
@@ -193,12 +196,13 @@ impl Plan {
         let secret = if tier.isolates_network() { None } else { Some(random_password()?) };
         let proxy = Proxy { port: ports.guard, secret };
         let way_out = environment::way_out(&proxy, &programs.warden.path, config.egress.ssh);
-        let half = |half: &'static str, settings: &Half, arguments: &[OsString]| {
+        let half = |half: &'static str, settings: &Half, own: &[String], asked: &[OsString]| {
             values_for_half(
                 &agent,
                 half,
                 settings,
-                arguments,
+                own,
+                asked,
                 &values,
                 directories,
                 &paths,
@@ -207,18 +211,18 @@ impl Plan {
                 &way_out,
             )
         };
-        let server = half("server", &agent.file.server, &[])?;
-        let client = half("client", &agent.file.client, &request.arguments)?;
+        let server = half("server", &agent.file.server, &[], &[])?;
+        let own = settings.map_or(&[][..], |settings| &settings.arguments);
+        let client = half("client", &agent.file.client, own, &request.arguments)?;
 
-        let mut hosts = agent.file.hosts.clone();
-        hosts.extend(config.egress.hosts.iter().cloned());
-        hosts.extend(settings.into_iter().flat_map(|s| s.hosts.iter().cloned()));
+        let hosts = config.hosts_of(&agent);
         super::hosts::policy(&hosts, &config.egress.exceptions)?;
         Ok(Self {
             id,
             patience: std::time::Duration::from_secs(agent.file.link.patience),
             exceptions: config.egress.exceptions.clone(),
             on_violation: config.on_violation,
+            verify: config.verify,
             agent,
             program,
             programs,
@@ -327,6 +331,7 @@ fn values_for_half(
     agent: &Agent,
     half: &'static str,
     settings: &Half,
+    own_arguments: &[String],
     arguments: &[OsString],
     values: &Values,
     directories: &Directories,
@@ -344,6 +349,7 @@ fn values_for_half(
         None => (&settings.argv, arguments),
     };
     let mut argv = fill_all(template, &values, agent)?;
+    argv.extend(own_arguments.iter().map(OsString::from));
     argv.extend(rest.iter().cloned());
     // The server's temporary directory is /tmp itself where the veil makes
     // /tmp private; programs that have /tmp wired in find it there.
