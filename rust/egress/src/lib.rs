@@ -51,6 +51,7 @@
 mod address;
 mod credential;
 mod dial;
+mod entry;
 mod forward;
 mod guard;
 mod hop;
@@ -71,10 +72,11 @@ mod traffic;
 mod tunnel;
 
 pub use address::check;
+pub use entry::{DEFAULT_PORTS, Entry};
 pub use guard::Guard;
 pub use host::{Host, HostError};
 pub use place::Place;
-pub use policy::{DEFAULT_PORTS, Policy, PolicyError, Route};
+pub use policy::{Policy, PolicyError, Route};
 pub use record::{Decision, Event, Record, Recorder};
 pub use refusal::Refusal;
 pub use resolver::{Resolver, SystemResolver};

@@ -3,12 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
+use crate::entry::{Entry, Pattern};
 use crate::host::Form;
-use crate::target::{parse_port, split_port};
 use crate::{Host, HostError, Place, Refusal, check};
-
-/// The ports of an allow entry that names none.
-pub const DEFAULT_PORTS: [u16; 2] = [443, 80];
 
 /// The allow list and the exceptions.
 ///
@@ -170,20 +167,10 @@ impl Policy {
     }
 
     fn allow(&mut self, entry: &str) -> Result<(), PolicyError> {
-        let named = || entry.to_owned();
-        let (pattern, port) = split_port(entry);
-        let ports = match port.map(parse_port) {
-            None => BTreeSet::from(DEFAULT_PORTS),
-            Some(Some(port)) => BTreeSet::from([port]),
-            Some(None) => return Err(PolicyError::AllowPort { entry: named() }),
-        };
-        let domain = pattern.strip_prefix("*.");
-        let host = Host::parse(domain.unwrap_or(pattern))
-            .map_err(|cause| PolicyError::AllowHost { entry: named(), cause })?;
-        let listed = match (domain, host.name()) {
-            (None, _) => self.hosts.entry(host).or_default(),
-            (Some(_), Some(name)) => self.subdomains.entry(name.to_owned()).or_default(),
-            (Some(_), None) => return Err(PolicyError::Wildcard { entry: named() }),
+        let Entry { pattern, ports } = Entry::parse(entry)?;
+        let listed = match pattern {
+            Pattern::Host(host) => self.hosts.entry(host).or_default(),
+            Pattern::Below(domain) => self.subdomains.entry(domain).or_default(),
         };
         listed.extend(ports);
         Ok(())

@@ -80,6 +80,15 @@ pub(crate) enum Error {
     PinShipped { file: String, pinned: String, found: String },
     #[error("nono cannot tell what it makes of the {layer} policy: {reason}")]
     PinUnresolved { layer: &'static str, reason: String },
+    #[error("the project file {} is not usable: {reason}", shown(path))]
+    ProjectFile { path: PathBuf, reason: String },
+    #[error(
+        "the project file {} wants tier {wanted} or better, and {asked} was asked for",
+        shown(path)
+    )]
+    ProjectTier { path: PathBuf, asked: Tier, wanted: Tier },
+    #[error("the project file {} may only tighten: {what}", shown(path))]
+    ProjectWidens { path: PathBuf, what: String, persons: PathBuf },
     #[error("{program} {found} at {} is too old; {needed} or newer is needed", shown(path))]
     ProgramTooOld {
         program: &'static str,
@@ -188,6 +197,16 @@ impl Error {
                 "correct the agent's policy; paddock info --programs shows which nono was asked"
                     .into()
             }
+            Self::ProjectFile { path, .. } => {
+                format!("correct or remove it; see what it is: ls -l {}", quoted(&shown(path)))
+            }
+            Self::ProjectTier { asked, .. } => {
+                format!("leave out --tier {asked}, or remove `tier` from that file")
+            }
+            Self::ProjectWidens { persons, .. } => format!(
+                "remove it there; if you want it, write it into your own configuration, {}",
+                shown(persons)
+            ),
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),

@@ -17,7 +17,7 @@ use crate::output::print;
 /// when not.
 pub(crate) fn doctor(options: &Doctor) -> Result<u8, Error> {
     let directories = Directories::find()?;
-    let config = Config::load(&directories.config_file())?;
+    let config = Config::here(&directories)?;
     let wanted = options.tier.or(config.tier).unwrap_or_default();
     let name = options.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
     if let Some(named) = &options.agent {

@@ -15,7 +15,7 @@ pub(crate) fn pin(options: &Pin) -> Result<u8, Error> {
         return Err(Error::Root);
     }
     let directories = Directories::find()?;
-    let config = Config::load(&directories.config_file())?;
+    let config = Config::here(&directories)?;
     let name = options.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
     let tier = options.tier.or(config.tier).unwrap_or_default();
     let comparison = Comparison::of_named(name, tier, &config, &directories, options.accept)?;

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::keeper;
 use crate::launch::{Config, Directories, Plan, Request};
 use crate::notices::Notices;
-use crate::output::{print, quoted};
+use crate::output::{print, quoted, shown};
 use crate::pins::{self, Outcome, Subject};
 
 /// Launches an agent, or shows what would be launched.
@@ -33,6 +33,14 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
         arguments: options.arguments,
     };
     let plan = Plan::make(&request, &config, &directories)?;
+    if let Some(unread) = directories.unread_config_file() {
+        let file = shown(&directories.config_file());
+        notices.warn(&format!("the configuration is {file}; {} is not read", shown(&unread)));
+    }
+    if let Some(project) = &plan.project {
+        let (file, told) = (shown(&project.path), project.told());
+        notices.warn(&format!("the project file {file} sets {told}"));
+    }
     if options.dry_run {
         let description = plan.describe();
         if options.json {
@@ -42,8 +50,7 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
         }
         return Ok(0);
     }
-    let pinned =
-        pins::at_launch(Subject::from(&plan), &directories, config.pins.on_program_change)?;
+    let pinned = pins::at_launch(Subject::from(&plan), &directories, plan.on_program_change)?;
     if let Outcome::Changed { notices: told, .. } = &pinned.outcome {
         for what in told {
             notices.warn(what);

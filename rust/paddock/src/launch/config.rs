@@ -3,9 +3,11 @@
 mod herdr;
 mod interval;
 mod keys;
+mod project;
 mod text;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -13,11 +15,12 @@ use serde::Deserialize;
 pub(crate) use herdr::{Direction, HerdrSettings, OpenIn, Ratio};
 pub(crate) use interval::{Interval, VerifySettings};
 pub(crate) use keys::{KEYS, Key, Project};
-use text::Text;
+pub(crate) use project::{PROJECT_FILE, ProjectFile};
+pub(crate) use text::Text;
 
 use super::{Tier, UnixMode};
-use crate::agent::Agent;
 use crate::error::Error;
+use crate::files::read_plain;
 use crate::output::shown;
 
 /// The configuration.
@@ -48,10 +51,13 @@ pub(crate) struct Config {
     pub(crate) herdr: HerdrSettings,
     /// Settings of single agents.
     pub(crate) agents: BTreeMap<String, AgentSettings>,
+    /// The project's file, where one has tightened all this.
+    #[serde(skip)]
+    pub(crate) project: Option<ProjectFile>,
 }
 
-/// What the keeper does when a task is not confined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What the keeper does when a task is not confined; the earlier, the stricter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OnViolation {
     /// Stop the launch.
@@ -68,15 +74,34 @@ pub(crate) struct PinSettings {
     pub(crate) on_program_change: OnProgramChange,
 }
 
-/// What a launch does when a program is not the one that was recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What a launch does when a program is not the one that was recorded; the earlier,
+/// the stricter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OnProgramChange {
+    /// Refuse, until `paddock pin --accept`.
+    Refuse,
     /// Say so, record the new one and go on.
     #[default]
     Notice,
-    /// Refuse, until `paddock pin --accept`.
-    Refuse,
+}
+
+impl fmt::Display for OnViolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Stop => "stop",
+            Self::Warn => "warn",
+        })
+    }
+}
+
+impl fmt::Display for OnProgramChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Refuse => "refuse",
+            Self::Notice => "notice",
+        })
+    }
 }
 
 /// Paths of programs that come before every other way to find them.
@@ -95,17 +120,27 @@ pub(crate) struct PathGrants {
     pub(crate) write: Vec<PathBuf>,
 }
 
-/// Which hosts a launch may reach; the later, the fewer.
+/// Which hosts a launch may reach; the earlier, the fewer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum EgressProfile {
+    /// None, until a person grants one.
+    None,
+    /// Those of the configuration alone.
+    Listed,
     /// Those of the agent's file and those of the configuration.
     #[default]
     Agent,
-    /// Those of the configuration alone.
-    Listed,
-    /// None, until a person grants one.
-    None,
+}
+
+impl fmt::Display for EgressProfile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Agent => "agent",
+            Self::Listed => "listed",
+            Self::None => "none",
+        })
+    }
 }
 
 /// Hosts, and names that stand for a private address.
@@ -147,28 +182,15 @@ impl Config {
         self.agents.get(agent).and_then(|settings| settings.unix).unwrap_or(self.unix)
     }
 
-    /// The hosts that `agent` may reach, as they are written.
-    pub(crate) fn hosts_of(&self, agent: &Agent) -> Vec<String> {
-        let settings = self.agents.get(&agent.file.name);
-        let own = settings.into_iter().flat_map(|settings| &settings.hosts);
-        let listed = self.egress.hosts.iter().chain(own);
-        match self.egress.profile {
-            EgressProfile::Agent => agent.file.hosts.iter().chain(listed).cloned().collect(),
-            EgressProfile::Listed => listed.cloned().collect(),
-            EgressProfile::None => Vec::new(),
-        }
-    }
-
     /// Reads `path`; a file that is not there is an empty one.
     ///
     /// # Errors
     /// When it cannot be read or does not parse.
     pub(crate) fn load(path: &Path) -> Result<Self, Error> {
         let unusable = |reason: String| Error::Configuration { path: path.to_owned(), reason };
-        match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text).map_err(unusable),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(e) => Err(unusable(e.to_string())),
+        match read_text(path)? {
+            Some(text) => Self::parse(&text).map_err(unusable),
+            None => Ok(Self::default()),
         }
     }
 
@@ -199,6 +221,29 @@ impl Config {
             _ => Ok(()),
         }
     }
+}
+
+/// A configuration that is larger is none.
+pub(super) const MOST: u64 = 1 << 20;
+
+/// The text of a person's configuration, which may be linked to elsewhere; `None`
+/// where there is none.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>, Error> {
+    let unusable = |reason: String| Error::Configuration { path: path.to_owned(), reason };
+    let bytes = match path.canonicalize().and_then(|real| read_plain(&real, MOST)) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return match path.symlink_metadata() {
+                Ok(_) => Err(unusable("it is a link that leads nowhere".into())),
+                Err(_) => Ok(None),
+            };
+        }
+        Err(e) => return Err(unusable(e.to_string())),
+    };
+    String::from_utf8(bytes).map(Some).map_err(|_| unusable("it is not UTF-8".into()))
 }
 
 #[cfg(test)]

@@ -7,12 +7,10 @@ use std::path::Path;
 use rustix::fs::FlockOperation;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
+use super::config::read_text;
 use super::{Config, LaunchId};
 use crate::error::Error;
-use crate::files::{read_plain, replace_with_mode};
-
-/// A configuration that is larger is none.
-const MOST: u64 = 1 << 20;
+use crate::files::replace_with_mode;
 
 /// Adds `entry` to the list `key` of the agent `name`; a list that has it stays.
 ///
@@ -23,11 +21,7 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
     // One that is kept elsewhere and linked stays where it is.
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let _lock = lock(&real).map_err(|e| unusable(e.to_string()))?;
-    let text = match read_plain(&real, MOST) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|e| unusable(e.to_string()))?,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(e) => return Err(unusable(e.to_string())),
-    };
+    let text = read_text(file)?.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|e| unusable(format!("{e}")))?;
     let agents = document.entry("agents").or_insert_with(implicit_table);
     let agents = agents.as_table_like_mut().ok_or_else(|| unusable("agents is no table".into()))?;

@@ -11,6 +11,9 @@ use crate::error::Error;
 /// (`unix(7)`).
 pub(crate) const LONGEST_SOCKET_PATH: usize = 107;
 
+/// The plugin's id in herdr.
+const PLUGIN: &str = "paddock";
+
 /// Paddock's own directories. None is made by finding out about them.
 #[derive(Clone, Debug)]
 pub(crate) struct Directories {
@@ -18,6 +21,8 @@ pub(crate) struct Directories {
     pub(crate) home: PathBuf,
     /// Settings and own agents.
     pub(crate) config: PathBuf,
+    /// Where herdr keeps the settings of the plugin; a configuration there comes first.
+    pub(crate) plugin: PathBuf,
     /// Records and ledgers of launches.
     pub(crate) state: PathBuf,
     /// Private homes of agents.
@@ -49,8 +54,10 @@ impl Directories {
             }
             _ => state.join("run"),
         };
+        let settings = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
         let own = Self {
-            config: under("XDG_CONFIG_HOME", ".config"),
+            plugin: plugin_directory(&settings),
+            config: settings.join("paddock"),
             state,
             data: under("XDG_DATA_HOME", ".local/share"),
             cache: under("XDG_CACHE_HOME", ".cache"),
@@ -58,7 +65,9 @@ impl Directories {
             home,
         };
         // Records, ledgers and nono's own session files are JSON.
-        for path in [&own.home, &own.config, &own.state, &own.data, &own.cache, &own.runtime] {
+        for path in
+            [&own.home, &own.config, &own.plugin, &own.state, &own.data, &own.cache, &own.runtime]
+        {
             if path.to_str().is_none() {
                 let reason = "its path is not UTF-8".into();
                 return Err(Error::DirectoryUnusable { path: path.clone(), reason });
@@ -70,19 +79,45 @@ impl Directories {
     /// All below `root`, for tests.
     #[cfg(test)]
     pub(crate) fn below(root: &Path) -> Self {
-        let [config, state, data, cache, runtime] =
-            ["config", "state", "data", "cache", "runtime"].map(|name| root.join(name));
-        Self { home: root.to_owned(), config, state, data, cache, runtime }
+        let [config, plugin, state, data, cache, runtime] =
+            ["config", "plugin", "state", "data", "cache", "runtime"].map(|name| root.join(name));
+        Self { home: root.to_owned(), config, plugin, state, data, cache, runtime }
     }
 
     /// All that are Paddock's own, by their real paths: no agent may have a part of them.
-    pub(crate) fn own(&self) -> [PathBuf; 5] {
-        [&self.config, &self.state, &self.data, &self.cache, &self.runtime].map(|own| real(own))
+    pub(crate) fn own(&self) -> Vec<PathBuf> {
+        let [plugins, persons] = self.config_files();
+        let own = [
+            &self.config,
+            &self.plugin,
+            &self.state,
+            &self.data,
+            &self.cache,
+            &self.runtime,
+            // Which may be links to elsewhere.
+            &plugins,
+            &persons,
+        ];
+        own.map(|own| real(own)).into()
     }
 
-    /// The configuration file.
+    /// The configuration file in force, wherever this process was started: of the two
+    /// the first that is there, else the second.
     pub(crate) fn config_file(&self) -> PathBuf {
-        self.config.join("config.toml")
+        let [plugins, persons] = self.config_files();
+        if is_there(&plugins) { plugins } else { persons }
+    }
+
+    /// The other configuration file, where both are there: nothing reads it.
+    pub(crate) fn unread_config_file(&self) -> Option<PathBuf> {
+        let [plugins, persons] = self.config_files();
+        let is_another =
+            is_there(&plugins) && is_there(&persons) && real(&plugins) != real(&persons);
+        is_another.then_some(persons)
+    }
+
+    fn config_files(&self) -> [PathBuf; 2] {
+        [&self.plugin, &self.config].map(|directory| directory.join("config.toml"))
     }
 
     /// A person's own agents.
@@ -109,6 +144,23 @@ pub(super) fn real(path: &Path) -> PathBuf {
         // Not `join` with nothing, which would add a slash.
         Ok(rest) if !rest.as_os_str().is_empty() => real.join(rest),
         _ => real,
+    }
+}
+
+/// Where herdr keeps the plugin's settings: as it says, to what it runs itself; else
+/// where it keeps them by default, so that a launch in a terminal finds the same.
+fn plugin_directory(settings: &Path) -> PathBuf {
+    let told = absolute("HERDR_PLUGIN_CONFIG_DIR");
+    let is_ours = std::env::var_os("HERDR_PLUGIN_ID").is_some_and(|id| id == PLUGIN);
+    told.filter(|_| is_ours).unwrap_or_else(|| settings.join("herdr/plugins/config").join(PLUGIN))
+}
+
+/// Whether something is at `path`, which may be a link to nowhere, or unreadable.
+fn is_there(path: &Path) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    match path.symlink_metadata() {
+        Ok(_) => true,
+        Err(e) => !matches!(e.kind(), NotFound | NotADirectory),
     }
 }
 

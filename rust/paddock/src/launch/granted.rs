@@ -26,7 +26,7 @@ impl Kept {
         let found = [&programs.paddock, &programs.warden, &programs.nono, agent];
         let found = found.into_iter().chain(programs.bwrap.as_ref());
         Self {
-            own: directories.own().into(),
+            own: directories.own(),
             programs: found.map(|found| found.path.clone()).collect(),
             package: program_tree(&agent.path),
         }
@@ -120,7 +120,7 @@ mod tests {
     fn kept(root: &Path) -> Kept {
         let directories = Directories::below(&root.join("own"));
         let programs = vec![root.join("programs/bin/nono")];
-        Kept { own: directories.own().into(), programs, package: Some(root.join("package")) }
+        Kept { own: directories.own(), programs, package: Some(root.join("package")) }
     }
 
     #[test]

@@ -24,8 +24,8 @@ mod workspace;
 pub(crate) use agent_program::{agent_program, find_named_agent};
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{
-    Config, Direction, EgressProfile, HerdrSettings, OnProgramChange, OnViolation, OpenIn,
-    VerifySettings,
+    Config, Direction, EgressProfile, HerdrSettings, KEYS, Key, OnProgramChange, OnViolation,
+    OpenIn, PROJECT_FILE, Project, ProjectFile, Text, VerifySettings,
 };
 pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};

@@ -15,8 +15,8 @@ use super::granted::Kept;
 use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
 use super::{
-    AgainstRaces, Config, Directories, Found, LaunchId, OnViolation, Programs, Tier,
-    VerifySettings, Workspace,
+    AgainstRaces, Config, Directories, Found, LaunchId, OnProgramChange, OnViolation, Programs,
+    ProjectFile, Tier, VerifySettings, Workspace,
 };
 use crate::agent::{self, Agent, Half, LinkKind, Values};
 use crate::error::Error;
@@ -122,6 +122,10 @@ pub(crate) struct Plan {
     pub(crate) on_violation: OnViolation,
     /// How often the keeper looks at it.
     pub(crate) verify: VerifySettings,
+    /// What is done when a program is not the one that was recorded.
+    pub(crate) on_program_change: OnProgramChange,
+    /// The project's file, where one tightens the configuration.
+    pub(crate) project: Option<ProjectFile>,
     pub(crate) paths: Paths,
     pub(crate) ports: Ports,
     pub(crate) held_ports: HeldPorts,
@@ -154,7 +158,8 @@ impl Plan {
         let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
         let agent = agent::load(name, &directories.agents())?;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
-        let tier = request.tier.or(config.tier).unwrap_or_default();
+        let config = &config.in_workspace(&workspace.root, directories)?;
+        let tier = config.tier_of(request.tier)?;
         let against_races = AgainstRaces::find(tier, config.unix_of(name));
         if against_races.strict && agent.file.link.kind == LinkKind::Unix {
             return Err(Error::UnixLink { agent: name.to_owned() });
@@ -215,7 +220,7 @@ impl Plan {
         let own = settings.map_or(&[][..], |settings| &settings.arguments);
         let client = half("client", &agent.file.client, own, &request.arguments)?;
 
-        let hosts = config.hosts_of(&agent);
+        let hosts = config.hosts_of(name, &agent.file.hosts)?;
         super::hosts::policy(&hosts, &config.egress.exceptions)?;
         Ok(Self {
             id,
@@ -223,6 +228,8 @@ impl Plan {
             exceptions: config.egress.exceptions.clone(),
             on_violation: config.on_violation,
             verify: config.verify,
+            on_program_change: config.pins.on_program_change,
+            project: config.project.clone(),
             agent,
             program,
             programs,
@@ -322,6 +329,10 @@ impl Plan {
             "ports": { "server": self.ports.server, "guard": self.ports.guard },
             "hosts": self.hosts,
             "exceptions": self.exceptions,
+            "projectFile": self.project.as_ref().map(|project| json!({
+                "path": text(&project.path),
+                "tightens": project.lines.keys().collect::<Vec<_>>(),
+            })),
         })
     }
 }

@@ -5,8 +5,20 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The tiers, strongest first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+/// The tiers, strongest first: the later, the less holds.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Tier {
     /// Veil and isolated pen.

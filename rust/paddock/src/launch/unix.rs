@@ -8,15 +8,24 @@ use serde::Deserialize;
 
 use super::{Tier, lowered_landlock_abi};
 
-/// What an agent may do with AF_UNIX, chosen by the person.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// What an agent may do with AF_UNIX, chosen by the person; the earlier, the less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum UnixMode {
+    /// Nothing: it gets no socket, and the gate is out of its reach, too.
+    Strict,
     /// Connect where nono's mediation lets it.
     #[default]
     Mediated,
-    /// Nothing: it gets no socket, and the gate is out of its reach, too.
-    Strict,
+}
+
+impl fmt::Display for UnixMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Strict => "strict",
+            Self::Mediated => "mediated",
+        })
+    }
 }
 
 /// What stops a race on the mediation in a launch.

@@ -195,6 +195,7 @@ mod tests {
         Directories {
             home: home.to_owned(),
             config: home.join(".config/paddock"),
+            plugin: home.join(".config/herdr/plugins/config/paddock"),
             state: home.join(".local/state/paddock"),
             data: home.join(".local/share/paddock"),
             cache: home.join(".cache/paddock"),

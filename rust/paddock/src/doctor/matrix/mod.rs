@@ -254,7 +254,8 @@ pub(crate) fn survey(
     config: &Config,
     directories: &Directories,
 ) -> Result<Matrix, Error> {
-    let mut config = config.clone();
+    // What is tried are the doctor's own hosts, in a workspace of its own.
+    let mut config = Config { project: None, ..config.clone() };
     keeper::refuse_other_children()?;
     let profile = profile.map(read_profile).transpose()?;
     let warden = find_warden(&find_self()?)?;

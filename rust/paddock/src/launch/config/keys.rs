@@ -94,14 +94,12 @@ pub(super) struct Wrong {
     pub(super) what: String,
 }
 
-/// The key of that name, where every agent has the same ones.
+/// The key of that whole name.
 pub(crate) fn known(name: &str) -> Option<&'static Key> {
-    let steps: Vec<&str> = name.split('.').collect();
-    KEYS.iter().find(|key| {
-        let wanted: Vec<&str> = key.name.split('.').collect();
-        wanted.len() == steps.len()
-            && wanted.iter().zip(&steps).all(|(wanted, step)| *wanted == "NAME" || wanted == step)
-    })
+    // An agent's name may have a dot.
+    let of_agent = name.strip_prefix("agents.").and_then(|rest| rest.rsplit_once('.'));
+    let general = of_agent.map(|(_, key)| format!("agents.NAME.{key}"));
+    KEYS.iter().find(|key| key.name == general.as_deref().unwrap_or(name))
 }
 
 /// Refuses every key in `table` that is not known, and every word that a key cannot

@@ -7,7 +7,7 @@ use toml_edit::{Document, Item, TableLike};
 
 use confine::escape::escape;
 
-use super::keys::check_names;
+use super::keys::{check_names, known};
 
 /// A text that is TOML and has no key that is not known.
 pub(crate) struct Text(Document<String>);
@@ -49,14 +49,23 @@ impl Text {
         self.locate(self.find(name).map(|(span, _)| span), reason)
     }
 
-    /// The names of the agents that it has settings for.
-    pub(crate) fn agents(&self) -> Vec<String> {
-        let agents = self.0.as_table().get("agents").and_then(Item::as_table_like);
-        agents.into_iter().flat_map(TableLike::iter).map(|(name, _)| name.to_owned()).collect()
+    /// The whole names of all that is set, each with its line, as they stand there.
+    pub(crate) fn keys(&self) -> Vec<(String, usize)> {
+        let mut found = Vec::new();
+        self.collect(self.0.as_table(), "", &mut found);
+        found
     }
 
-    pub(super) fn table(&self) -> &dyn TableLike {
-        self.0.as_table()
+    fn collect(&self, table: &dyn TableLike, above: &str, found: &mut Vec<(String, usize)>) {
+        for (name, item) in table.iter() {
+            let whole = format!("{above}{name}");
+            match item.as_table_like() {
+                Some(inner) if known(&whole).is_none() => {
+                    self.collect(inner, &format!("{whole}."), found);
+                }
+                _ => found.push((whole.clone(), self.line(&whole).unwrap_or(1))),
+            }
+        }
     }
 
     fn locate(&self, at: Option<Range<usize>>, what: &str) -> String {
