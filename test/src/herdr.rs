@@ -1,5 +1,10 @@
 //! A herdr that is made up: it answers as the real one and writes down what it got.
 
+mod answers;
+pub mod pane;
+pub mod plugin_host;
+mod schema;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};

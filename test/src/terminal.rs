@@ -62,9 +62,13 @@ impl Terminal {
         let mut command = Command::new("setsid");
         command.arg("--ctty").arg(program);
         host.dress(&mut command);
-        let line = || Stdio::from(self.line.try_clone().expect("a descriptor"));
-        command.stdin(line()).stdout(line()).stderr(line());
+        command.stdin(self.stdio()).stdout(self.stdio()).stderr(self.stdio());
         command
+    }
+
+    /// It as a standard descriptor of a program.
+    pub fn stdio(&self) -> Stdio {
+        Stdio::from(self.line.try_clone().expect("a descriptor"))
     }
 
     /// Gives the terminal another size, as a window manager would.

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod herdr;
 mod prune;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use crate::doctor::Probe;
 use crate::launch::Tier;
 use crate::standin::Standin;
 
+pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
 pub(crate) use prune::Prune;
 
 /// Runs coding agents in nested nono sandboxes and verifies from outside that
@@ -78,6 +80,8 @@ pub(crate) enum Command {
             Exit status: 0, or 125 when a launch would be refused."
     )]
     Pin(Pin),
+    /// What herdr's keys and events start: Paddock as its plugin
+    Herdr(Herdr),
     /// The stand-in agent, for first use and tests
     #[command(subcommand)]
     Standin(Standin),

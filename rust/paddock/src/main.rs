@@ -13,6 +13,7 @@ mod launch;
 mod notices;
 mod output;
 mod pins;
+mod plugin;
 #[cfg(test)]
 mod reference;
 mod standin;
@@ -27,18 +28,9 @@ use output::complain;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Run(options) => commands::run(options),
-        Command::Verify(which) => commands::verify(&which),
-        Command::Stop(which) => commands::stop(&which),
-        Command::List(options) => commands::list(&options),
-        Command::Log(options) => commands::log(&options),
-        Command::Info(options) => commands::info(&options),
-        Command::Doctor(options) => commands::doctor(&options),
-        Command::Grant(options) => commands::grant(&options),
         Command::DoctorProbe(probe) => return doctor::run_probe(probe),
-        Command::Pin(options) => commands::pin(&options),
-        Command::Prune(options) => commands::prune(&options),
         Command::Standin(command) => return report(standin::run(command)),
+        command => perform(command),
     };
     match result {
         Ok(status) => ExitCode::from(status),
@@ -47,6 +39,25 @@ fn main() -> ExitCode {
             complain(format_args!("{error}{}", advice.unwrap_or_default()));
             ExitCode::from(error.status())
         }
+    }
+}
+
+/// Does what a person can ask for.
+fn perform(command: Command) -> Result<u8, error::Error> {
+    match command {
+        Command::Run(options) => commands::run(options),
+        Command::Verify(which) => commands::verify(&which),
+        Command::Stop(which) => commands::stop(&which),
+        Command::List(options) => commands::list(&options),
+        Command::Log(options) => commands::log(&options),
+        Command::Info(options) => commands::info(&options),
+        Command::Doctor(options) => commands::doctor(&options),
+        Command::Grant(options) => commands::grant(&options),
+        Command::Herdr(herdr) => Ok(plugin::run(&herdr)),
+        Command::Pin(options) => commands::pin(&options),
+        Command::Prune(options) => commands::prune(&options),
+        // They are programs of their own.
+        Command::DoctorProbe(_) | Command::Standin(_) => Ok(error::status::FAILED),
     }
 }
 

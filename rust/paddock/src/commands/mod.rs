@@ -20,8 +20,8 @@ pub(crate) use log::log;
 pub(crate) use pin::pin;
 pub(crate) use prune::prune;
 pub(crate) use run::run;
-pub(crate) use stop::stop;
-pub(crate) use verify::verify;
+pub(crate) use stop::{end_launch, stop};
+pub(crate) use verify::{look, verify};
 
 use crate::cli::Which;
 use crate::error::Error;
@@ -48,7 +48,7 @@ fn texts(errors: &[Error]) -> Vec<String> {
 }
 
 /// The keepers of all launches that run.
-fn living_keepers(directories: &Directories) -> Vec<confine::ProcessId> {
+pub(crate) fn living_keepers(directories: &Directories) -> Vec<confine::ProcessId> {
     let (launches, _) = stored_launches(directories);
     launches.iter().filter(|launch| launch.is_kept).map(|launch| launch.record.keeper).collect()
 }
@@ -68,12 +68,12 @@ fn is_suspended(launch: &Stored) -> bool {
 }
 
 /// It runs, or its keeper went without ending it.
-fn is_open(launch: &Stored) -> bool {
+pub(crate) fn is_open(launch: &Stored) -> bool {
     launch.is_kept || launch.record.phase != crate::state::Phase::Ended
 }
 
 /// What a stored launch is doing.
-fn state_name(launch: &Stored) -> &'static str {
+pub(crate) fn state_name(launch: &Stored) -> &'static str {
     use crate::state::Phase;
     match (launch.record.phase, launch.is_kept) {
         (Phase::Ended, _) => "ended",

@@ -32,7 +32,7 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     // What cannot be told must not keep the next launch from being ended.
     let mut told = Ok(());
     for launch in &launches {
-        let left = end(launch, &directories);
+        let left = end_launch(launch, &directories);
         let id = launch.record.launch.as_str();
         match (&left, which.json) {
             (_, true) => {}
@@ -63,7 +63,11 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     told.map(|()| worst)
 }
 
-fn end(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
+/// Ends a launch, and tells how many of its processes are left.
+///
+/// # Errors
+/// When its keeper does not end, or what it left cannot be removed.
+pub(crate) fn end_launch(launch: &Stored, directories: &Directories) -> std::io::Result<usize> {
     let lock = take_over(launch)?;
     // Nobody keeps it now but this process, which therefore may write. Its
     // keeper may have written how it ended, just now.

@@ -20,8 +20,7 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
     let mut values = Vec::new();
     let keepers = living_keepers(&directories);
     for launch in &launches {
-        let (code, value) =
-            if launch.is_kept { ask(launch) } else { left_behind(launch, &keepers) };
+        let (code, value) = look(launch, &keepers);
         worst = worst.max(code);
         if !which.json {
             show(launch, &value)?;
@@ -37,6 +36,11 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
         print(format_args!("no launch is running"))?;
     }
     Ok(worst)
+}
+
+/// Looks at one launch now, and tells the exit status and what was seen.
+pub(crate) fn look(launch: &Stored, keepers: &[ProcessId]) -> (u8, Value) {
+    if launch.is_kept { ask(launch) } else { left_behind(launch, keepers) }
 }
 
 fn ask(launch: &Stored) -> (u8, Value) {

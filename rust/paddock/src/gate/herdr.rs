@@ -20,9 +20,9 @@ use confine::escape::{escape_short, is_safe};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub(crate) use client::HerdrClient;
+pub(crate) use client::{ClientError, HerdrClient};
 pub(crate) use line::read_line_by;
-pub(crate) use own_pane::OwnPane;
+pub(crate) use own_pane::{OwnPane, plain_name};
 pub(crate) use relay::Relay;
 use request::{Refusal, Request};
 

@@ -137,7 +137,7 @@ impl Directories {
 }
 
 /// `path` without symbolic links, as far as it is there.
-pub(super) fn real(path: &Path) -> PathBuf {
+pub(crate) fn real(path: &Path) -> PathBuf {
     let found = path.ancestors().find_map(|there| Some((there, there.canonicalize().ok()?)));
     let Some((there, real)) = found else { return path.to_owned() };
     match path.strip_prefix(there) {

@@ -28,7 +28,7 @@ pub(crate) use config::{
     OpenIn, PROJECT_FILE, Project, ProjectFile, Text, VerifySettings,
 };
 pub(crate) use config_edit::add_for_agent;
-pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory};
+pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory, real};
 pub(crate) use environment::{PROXY_USER, Proxy};
 pub(crate) use granted::Kept;
 pub(crate) use hosts::{canonical_host, host_and_ports, policy, with_port};

@@ -1,4 +1,4 @@
-//! One request to the real herdr, and its reply, within a deadline.
+//! One request to the real herdr, and its reply, within a deadline and a size.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -12,19 +12,19 @@ use super::line::{left_until, read_line};
 
 /// How long herdr has for one report: as long as its own hooks wait.
 const LIMIT: Duration = Duration::from_millis(500);
-/// The longest reply. To a report it is a hundred bytes.
+/// The longest reply to a report. It is a hundred bytes.
 const MOST_REPLY_BYTES: usize = 16 << 10;
 
 /// Why herdr's reply could not be had.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ClientError {
+pub(crate) enum ClientError {
     #[error("herdr cannot be reached: {}", .0.kind())]
     Connect(io::Error),
     #[error("herdr did not answer in time")]
     Deadline,
     #[error("herdr closed the connection without an answer")]
     Closed,
-    #[error("herdr's answer is over {MOST_REPLY_BYTES} bytes")]
+    #[error("herdr's answer is too long")]
     TooLong,
     #[error("the connection to herdr failed: {}", .0.kind())]
     Io(io::Error),
@@ -43,33 +43,39 @@ impl From<io::Error> for ClientError {
     }
 }
 
-/// Sends reports to herdr, each over a connection of its own, as herdr serves
+/// Sends requests to herdr, each over a connection of its own, as herdr serves
 /// them.
 #[derive(Clone, Debug)]
 pub(crate) struct HerdrClient {
     socket: PathBuf,
     limit: Duration,
+    most_reply: usize,
 }
 
 impl HerdrClient {
-    /// For the herdr that listens at `socket`. Nothing is opened yet.
+    /// Sends reports to the herdr that listens at `socket`. Nothing is opened yet.
     pub(crate) fn new(socket: &Path) -> Self {
-        Self { socket: socket.to_owned(), limit: LIMIT }
+        Self::within(socket, LIMIT, MOST_REPLY_BYTES)
+    }
+
+    /// Sends other requests, each with that limit, to be answered in so many bytes.
+    pub(crate) fn within(socket: &Path, limit: Duration, most_reply: usize) -> Self {
+        Self { socket: socket.to_owned(), limit, most_reply }
     }
 
     #[cfg(test)]
     pub(super) fn with_limit(socket: &Path, limit: Duration) -> Self {
-        Self { socket: socket.to_owned(), limit }
+        Self::within(socket, limit, MOST_REPLY_BYTES)
     }
 
     /// Sends `line`, and gives the line that answers it.
-    pub(super) fn send(&self, line: &[u8]) -> Result<Vec<u8>, ClientError> {
+    pub(crate) fn send(&self, line: &[u8]) -> Result<Vec<u8>, ClientError> {
         let deadline = Instant::now() + self.limit;
         let mut stream = self.connect()?;
         stream.set_write_timeout(Some(left_until(deadline)?))?;
         stream.write_all(line)?;
-        let reply = read_line(&stream, MOST_REPLY_BYTES, deadline)?;
-        if reply.len() > MOST_REPLY_BYTES { Err(ClientError::TooLong) } else { Ok(reply) }
+        let reply = read_line(&stream, self.most_reply, deadline)?;
+        if reply.len() > self.most_reply { Err(ClientError::TooLong) } else { Ok(reply) }
     }
 
     fn connect(&self) -> Result<UnixStream, ClientError> {

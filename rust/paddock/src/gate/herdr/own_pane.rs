@@ -30,8 +30,8 @@ impl OwnPane {
     /// `variable` gives a variable of it. `agent` is the
     /// kind that herdr knows the agent by.
     pub(super) fn find(variable: impl Fn(&str) -> Option<OsString>, agent: &str) -> Option<Self> {
-        let pane_id = name(&variable("HERDR_PANE_ID")?)?;
-        let agent = name(OsStr::new(agent))?;
+        let pane_id = plain_name(&variable("HERDR_PANE_ID")?)?;
+        let agent = plain_name(OsStr::new(agent))?;
         let socket = PathBuf::from(variable("HERDR_SOCKET_PATH")?);
         socket.is_absolute().then_some(Self { pane_id, agent, socket })
     }
@@ -52,7 +52,7 @@ impl OwnPane {
 }
 
 /// A short name of plain characters.
-fn name(text: &OsStr) -> Option<String> {
+pub(crate) fn plain_name(text: &OsStr) -> Option<String> {
     let text = text.to_str().filter(|text| (1..=MOST_ID_BYTES).contains(&text.len()))?;
     let plain = |b: u8| b.is_ascii_alphanumeric() || b":._-".contains(&b);
     text.bytes().all(plain).then(|| text.to_owned())

@@ -1,0 +1,105 @@
+//! Paddock as herdr's plugin: what its keys, its events and its start run.
+//!
+//! herdr starts each as a program of its own and shows a person nothing of it, so
+//! that what an action came to is told three times: as a line for scripts, first
+//! of all; as a notification; and in a pane where those are switched off.
+
+mod api;
+mod context;
+mod events;
+mod launches;
+mod notice;
+mod opening;
+mod order;
+mod own;
+mod pane;
+mod result;
+mod startup;
+mod target;
+
+use crate::cli::{Action, Entry, Herdr as Command, PaneKind};
+use crate::error::status;
+use crate::launch::Directories;
+use crate::output::{complain, print};
+use api::Herdr;
+use context::Context;
+use result::{Done, Failure};
+
+#[cfg(test)]
+pub(crate) use result::{ErrorKind, MARK};
+
+/// Runs one of the plugin's entry points, and tells the exit status.
+pub(crate) fn run(command: &Command) -> u8 {
+    match command.entry {
+        Entry::Action(action) => act(action),
+        Entry::Event => quietly(events::run()),
+        Entry::Startup => quietly(startup::run()),
+        Entry::Pane { kind: PaneKind::Held | PaneKind::Message } => pane::hold(),
+        Entry::Pane { kind } => pane::run(kind),
+    }
+}
+
+/// What an action works with.
+struct Desk {
+    context: Context,
+    herdr: Herdr,
+    directories: Directories,
+}
+
+impl Desk {
+    fn here() -> Result<Self, Failure> {
+        let context = Context::here()?;
+        let herdr = Herdr::of(&context);
+        Ok(Self { context, herdr, directories: Directories::find()? })
+    }
+}
+
+/// Does what an action says, and tells.
+fn act(action: Action) -> u8 {
+    let desk = Desk::here();
+    let result = match &desk {
+        Ok(desk) => desk.herdr.ping().map_err(Failure::from).and_then(|()| perform(action, desk)),
+        Err(failure) => Err(failure.clone()),
+    };
+    // Nobody reading is no reason not to tell the person.
+    let _ = print(result::line(action, &result));
+    let lines = match &result {
+        Ok(done) => done.lines.clone(),
+        Err(failure) => notice::lines(failure),
+    };
+    let _ = lines.iter().try_for_each(|line| print(result::safe(line)));
+    if let Ok(desk) = &desk
+        && !desk.context.is_typed
+    {
+        notice::tell(action, &result, desk);
+    }
+    if result.is_ok() { 0 } else { status::FAILED }
+}
+
+fn perform(action: Action, desk: &Desk) -> Result<Done, Failure> {
+    match action {
+        Action::Doctor => own::doctor(desk),
+        Action::InstallKeybindings => own::install_keybindings(desk),
+        Action::StartAgent => opening::start_agent(desk),
+        Action::Reconnect => opening::reconnect(desk),
+        Action::OpenShell => opening::open_shell(desk),
+        Action::Sandboxes => opening::sandboxes(desk),
+        Action::Stop => launches::stop(desk),
+        Action::Info => launches::info(desk),
+        Action::VerifySandbox => launches::verify(desk),
+        Action::ListSandboxes => launches::list(desk),
+        Action::ForgetMapping => launches::forget(desk),
+        Action::PruneMappings => own::prune(desk),
+    }
+}
+
+/// For what nobody waits for: herdr's log has it.
+fn quietly(result: Result<(), Failure>) -> u8 {
+    match result {
+        Ok(()) => 0,
+        Err(failure) => {
+            notice::lines(&failure).iter().for_each(complain);
+            status::FAILED
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Actions that a command of Paddock's does: run as a program of its own, so that
+//! it can be ended when it takes too long.
+
+use std::io::Read;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Desk;
+use super::result::{Done, ErrorKind, Failure};
+
+/// The matrix starts every layer and tries some hundred operations.
+const DOCTOR_LIMIT: Duration = Duration::from_mins(3);
+const PRUNE_LIMIT: Duration = Duration::from_secs(30);
+
+/// Finds out what this host can do, and tries every escape.
+pub(super) fn doctor(_desk: &Desk) -> Result<Done, Failure> {
+    let report = json_of(&["doctor", "--json"], DOCTOR_LIMIT)?;
+    let texts = |values: &Value, key: &str| -> Vec<String> {
+        let values = values.as_array().into_iter().flatten();
+        values.filter_map(|value| value[key].as_str().map(str::to_owned)).collect()
+    };
+    let wanted = report["wanted"].as_str().unwrap_or("wanted");
+    let reached = report["host"]["tier"].as_str();
+    if report["ok"] == json!(true) {
+        let done = Done::told(format!("this host reaches the {wanted} tier; nothing got through"));
+        return Ok(done.with("tier", json!(reached)));
+    }
+    let next = "paddock doctor shows everything that was tried";
+    let failed = |kind, message: String| Err(Failure::new(kind, message).next(next));
+    if let Some(failure) = report["failure"].as_str() {
+        return failed(ErrorKind::Startup, failure.to_owned());
+    }
+    if report["matrix"]["holds"] == json!(false) {
+        let rows = report["matrix"]["rows"].as_array().into_iter().flatten();
+        let through: Vec<String> = rows
+            .filter(|row| row["escapes"].as_array().is_some_and(|escapes| !escapes.is_empty()))
+            .map(|row| {
+                let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
+                format!("{} {}", text("group"), text("operation"))
+            })
+            .collect();
+        let what =
+            if through.is_empty() { "a control is missing".into() } else { through.join(", ") };
+        return failed(ErrorKind::Unconfined, format!("not everything holds: {what}"));
+    }
+    let pins = report["pins"].as_array().into_iter().flatten();
+    let refused: Vec<&str> = pins
+        .filter(|pin| matches!(pin["state"].as_str(), Some("refused" | "unknown")))
+        .filter_map(|pin| pin["reason"].as_str())
+        .collect();
+    if !refused.is_empty() {
+        return failed(ErrorKind::PinMismatch, refused.join("; "));
+    }
+    let missing: Vec<Value> = report["host"]["features"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|feature| feature["state"] == json!("missing") && !feature["advice"].is_null())
+        .cloned()
+        .collect();
+    let reasons = texts(&json!(missing), "reason");
+    failed(
+        ErrorKind::Startup,
+        format!("this host does not reach the {wanted} tier: {}", reasons.join("; ")),
+    )
+}
+
+/// Removes what is known of launches that have ended.
+pub(super) fn prune(_desk: &Desk) -> Result<Done, Failure> {
+    let report = json_of(&["prune", "--json"], PRUNE_LIMIT)?;
+    let removed = report["removed"].as_array().map_or(0, Vec::len);
+    Ok(Done::told(format!("{removed} launches that had ended were removed"))
+        .with("removed", report["removed"].clone()))
+}
+
+/// Binds the usual keys in herdr's configuration.
+pub(super) fn install_keybindings(_desk: &Desk) -> Result<Done, Failure> {
+    Err(Failure::new(ErrorKind::Unknown, "not there yet"))
+}
+
+/// What `paddock ARGUMENTS` prints as JSON.
+fn json_of(arguments: &[&str], limit: Duration) -> Result<Value, Failure> {
+    let command = format!("paddock {}", arguments.join(" "));
+    let next = format!("type it in a shell to see more: {command}");
+    let failed = |message: String| Failure::new(ErrorKind::Unknown, message).next(&*next);
+    let mut child = Command::new("/proc/self/exe")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| failed(format!("{command} could not be started: {e}")))?;
+    let (output, errors) = (gather(child.stdout.take()), gather(child.stderr.take()));
+    let ended = wait(&mut child, limit);
+    if !ended {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(failed(format!("{command} did not end in {} s", limit.as_secs())));
+    }
+    // Neither waits: what it started has ended with it, or keeps what is its own.
+    let read = |reader: Reader| reader.recv_timeout(Duration::from_secs(2)).unwrap_or_default();
+    let (output, errors) = (read(output), read(errors));
+    serde_json::from_slice(&output).map_err(|_| {
+        let errors = String::from_utf8_lossy(&errors);
+        let first = errors.lines().next().unwrap_or("it printed nothing");
+        failed(first.strip_prefix("paddock: ").unwrap_or(first).to_owned())
+    })
+}
+
+type Reader = std::sync::mpsc::Receiver<Vec<u8>>;
+
+/// Reads a pipe to its end on a thread of its own, as long as this process lives.
+fn gather(pipe: Option<impl Read + Send + 'static>) -> Reader {
+    /// More than any command prints.
+    const MOST: u64 = 16 << 20;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    if let Some(pipe) = pipe {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let _ = pipe.take(MOST).read_to_end(&mut bytes);
+            let _ = sender.send(bytes);
+        });
+    }
+    receiver
+}
+
+fn wait(child: &mut Child, limit: Duration) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        match child.try_wait() {
+            Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(20)),
+            Ok(None) => return false,
+            _ => return true,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! What an action came to: one line of JSON for a script, first of all.
+
+use confine::escape::is_safe;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::cli::Action;
+use crate::error::Error;
+
+/// What stands before the JSON.
+pub(crate) const MARK: &str = "HERDR_SANDBOX_RESULT: ";
+/// The version of its form.
+const SCHEMA: u32 = 1;
+
+/// Why an action failed, for a script: these names stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ErrorKind {
+    /// A program, an agent or a launch is not there.
+    NotFound,
+    /// Something is not this user's to do.
+    Permission,
+    /// What is asked for stands against what is.
+    Conflict,
+    /// The configuration, an agent file or herdr's words cannot be used.
+    Config,
+    /// It is not clear, or not allowed, what it is to be done to.
+    Target,
+    /// A launch or a pane did not come up.
+    Startup,
+    /// Something is not confirmed to be confined.
+    Unconfined,
+    /// Something is not as it was recorded.
+    PinMismatch,
+    /// None of these.
+    Unknown,
+}
+
+impl ErrorKind {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 9] = [
+        Self::NotFound,
+        Self::Permission,
+        Self::Conflict,
+        Self::Config,
+        Self::Target,
+        Self::Startup,
+        Self::Unconfined,
+        Self::PinMismatch,
+        Self::Unknown,
+    ];
+}
+
+/// An action that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(super) kind: ErrorKind,
+    pub(super) message: String,
+    /// What to do about it.
+    pub(super) next: Option<String>,
+    /// More for a script.
+    #[serde(default)]
+    pub(super) fields: Map<String, Value>,
+}
+
+impl Failure {
+    pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), next: None, fields: Map::new() }
+    }
+
+    /// With what to do about it.
+    pub(super) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// With one more thing for a script.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.into(), value.into());
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let mut failure = Self::new(kind_of(&error), error.to_string());
+        failure.next = error.advice();
+        failure
+    }
+}
+
+/// Where an error of Paddock's belongs.
+pub(super) fn kind_of(error: &Error) -> ErrorKind {
+    match error {
+        Error::AgentProgram { .. }
+        | Error::AgentUnknown { .. }
+        | Error::LaunchUnknown { .. }
+        | Error::LaunchesNever
+        | Error::MissingProgram { .. }
+        | Error::StartAgent { not_found: true, .. } => ErrorKind::NotFound,
+        Error::DirectoryNotPrivate { .. } | Error::Root => ErrorKind::Permission,
+        Error::AgentFile { .. }
+        | Error::BadProgram { .. }
+        | Error::Configuration { .. }
+        | Error::Hosts { .. }
+        | Error::ProgramTooOld { .. }
+        | Error::SocketPath { .. }
+        | Error::UnixLink { .. } => ErrorKind::Config,
+        Error::LaunchAmbiguous { .. }
+        | Error::LaunchesNone
+        | Error::LaunchesSeveral { .. }
+        | Error::Workspace { .. } => ErrorKind::Target,
+        Error::Landlock { .. }
+        | Error::LayerStart { .. }
+        | Error::NoNamespaces { .. }
+        | Error::NoThread { .. }
+        | Error::OtherChildren { .. }
+        | Error::Proc { .. }
+        | Error::StartAgent { .. }
+        | Error::Stopped { .. } => ErrorKind::Startup,
+        Error::SelfTest { .. } | Error::Unconfined { .. } => ErrorKind::Unconfined,
+        Error::PinFile { .. }
+        | Error::PinMismatch { .. }
+        | Error::PinShipped { .. }
+        | Error::PinUnresolved { .. } => ErrorKind::PinMismatch,
+        _ => ErrorKind::Unknown,
+    }
+}
+
+/// An action that was done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// For a notification, in a few words; empty where a pane shows it already.
+    pub(super) summary: String,
+    /// For a pane, or whoever typed it.
+    pub(super) lines: Vec<String>,
+    /// For a script.
+    pub(super) fields: Map<String, Value>,
+}
+
+impl Done {
+    /// Nobody needs to be told: what was opened shows.
+    pub(super) fn shown() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn told(summary: impl Into<String>) -> Self {
+        Self { summary: summary.into(), ..Self::default() }
+    }
+
+    pub(super) fn lines(mut self, lines: impl IntoIterator<Item = String>) -> Self {
+        self.lines.extend(lines);
+        self
+    }
+
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.into(), value.into());
+        self
+    }
+}
+
+/// The result line.
+pub(super) fn line(action: Action, result: &Result<Done, Failure>) -> String {
+    let mut object = Map::new();
+    object.insert("schemaVersion".into(), SCHEMA.into());
+    object.insert("plugin".into(), "paddock".into());
+    object.insert("action".into(), action.id().into());
+    object.insert("ok".into(), result.is_ok().into());
+    let fields = match result {
+        Ok(done) => &done.fields,
+        Err(failure) => {
+            object.insert("errorKind".into(), json!(failure.kind));
+            object.insert("message".into(), safe(&failure.message).into());
+            object.insert("next".into(), failure.next.as_deref().map(safe).into());
+            &failure.fields
+        }
+    };
+    for (name, value) in fields {
+        object.entry(name).or_insert_with(|| value.clone());
+    }
+    format!("{MARK}{}", Value::Object(object))
+}
+
+/// Text without what draws. What an error quotes of others is escaped already.
+pub(super) fn safe(text: &str) -> String {
+    text.chars().filter(|c| is_safe(*c) || *c == '\n').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Value {
+        serde_json::from_str(line.strip_prefix(MARK).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_line_has_what_scripts_read_and_no_field_takes_its_place() {
+        let done = Done::told("").with("launch", "bcdf").with("ok", false);
+        let line = line(Action::Stop, &Ok(done));
+        let wanted = json!({
+            "schemaVersion": 1, "plugin": "paddock", "action": "stop", "ok": true, "launch": "bcdf",
+        });
+        assert_eq!(parse(&line), wanted);
+    }
+
+    #[test]
+    fn a_failure_has_a_kind_a_message_and_what_to_do() {
+        let failure = Failure::from(Error::LaunchesNever).with("launches", json!([]));
+        let line = line(Action::Info, &Err(failure));
+        let wanted = json!({
+            "schemaVersion": 1, "plugin": "paddock", "action": "info", "ok": false,
+            "errorKind": "not-found", "message": "there has been no launch",
+            "next": "paddock run starts one", "launches": [],
+        });
+        assert_eq!(parse(&line), wanted);
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn the_line_is_one_and_does_not_draw() {
+        let failure = Failure::new(ErrorKind::Unknown, "a\nb\u{1b}[2J");
+        let line = line(Action::Info, &Err(failure));
+        assert_eq!(line.lines().count(), 1);
+        assert_eq!(parse(&line)["message"], "a\nb[2J");
+    }
+}
