@@ -5,6 +5,7 @@ use confine::{Layer, Reason};
 use crate::agent::AgentFile;
 use crate::doctor::{Feature, HostReport, State, feature_names, needs};
 use crate::error::status;
+use crate::keeper::PruneOutcome;
 use crate::launch::{Config, Tier};
 
 const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
@@ -149,6 +150,19 @@ fn every_event_of_the_ledger_is_documented() {
         }
     }
     assert!(found >= 12, "the search for events finds them: {found}");
+}
+
+#[test]
+fn every_outcome_of_a_pruning_is_documented() {
+    for outcome in [
+        PruneOutcome::Removed,
+        PruneOutcome::TooYoung,
+        PruneOutcome::Running,
+        PruneOutcome::ProcessesLeft(1),
+        PruneOutcome::Failed(std::io::Error::other("")),
+    ] {
+        assert!(RECORDS.contains(&format!("| `{}` |", outcome.name())), "{outcome:?}");
+    }
 }
 
 #[test]

@@ -76,14 +76,14 @@ fn describe(launch: &Pruned, dry_run: bool) -> String {
 
 fn value(launch: &Pruned) -> Value {
     let stop = || Some(format!("paddock stop {}", launch.record.launch));
-    let (outcome, left, error, next) = match &launch.outcome {
-        PruneOutcome::Removed => ("removed", None, None, None),
-        PruneOutcome::TooYoung => ("too-young", None, None, None),
-        PruneOutcome::Running => ("running", None, None, stop()),
-        PruneOutcome::ProcessesLeft(n) => ("processes-left", Some(n), None, stop()),
-        PruneOutcome::Failed(e) => ("failed", None, Some(e.to_string()), None),
+    let (left, error, next) = match &launch.outcome {
+        PruneOutcome::Removed | PruneOutcome::TooYoung => (None, None, None),
+        PruneOutcome::Running => (None, None, stop()),
+        PruneOutcome::ProcessesLeft(n) => (Some(n), None, stop()),
+        PruneOutcome::Failed(e) => (None, Some(e.to_string()), None),
     };
     json!({
-        "launch": launch.record.launch, "outcome": outcome, "left": left, "error": error, "next": next,
+        "launch": launch.record.launch, "outcome": launch.outcome.name(), "left": left,
+        "error": error, "next": next,
     })
 }

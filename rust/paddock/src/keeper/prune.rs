@@ -59,6 +59,19 @@ pub(crate) enum PruneOutcome {
     Failed(io::Error),
 }
 
+impl PruneOutcome {
+    /// For scripts.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::TooYoung => "too-young",
+            Self::Running => "running",
+            Self::ProcessesLeft(_) => "processes-left",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 /// Removes launches that are over. One that runs, or of which a process is left,
 /// is not touched.
 pub(crate) fn prune_ended(directories: &Directories, what: Prune<'_>) -> Pruning {
