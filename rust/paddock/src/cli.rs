@@ -1,5 +1,6 @@
 //! The command line.
 
+mod config;
 mod herdr;
 mod prune;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::doctor::Probe;
 use crate::launch::Tier;
 use crate::standin::Standin;
+pub(crate) use config::{Config, ConfigCommand, Show};
 
 pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
 pub(crate) use prune::Prune;
@@ -82,6 +84,8 @@ pub(crate) enum Command {
     Pin(Pin),
     /// What herdr's keys and events start: Paddock as its plugin
     Herdr(Herdr),
+    /// Show the configuration
+    Config(Config),
     /// The stand-in agent, for first use and tests
     #[command(subcommand)]
     Standin(Standin),

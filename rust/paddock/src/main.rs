@@ -55,6 +55,7 @@ fn perform(command: Command) -> Result<u8, error::Error> {
         Command::Grant(options) => commands::grant(&options),
         Command::Herdr(herdr) => Ok(plugin::run(&herdr)),
         Command::Pin(options) => commands::pin(&options),
+        Command::Config(options) => commands::config(&options),
         Command::Prune(options) => commands::prune(&options),
         // They are programs of their own.
         Command::DoctorProbe(_) | Command::Standin(_) => Ok(error::status::FAILED),

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod config;
 mod doctor;
 mod grant;
 mod grant_path;
@@ -12,6 +13,7 @@ mod run;
 mod stop;
 mod verify;
 
+pub(crate) use config::config;
 pub(crate) use doctor::doctor;
 pub(crate) use grant::grant;
 pub(crate) use info::info;

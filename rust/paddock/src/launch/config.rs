@@ -4,6 +4,7 @@ mod herdr;
 mod interval;
 mod keys;
 mod project;
+mod show;
 mod text;
 
 use std::collections::BTreeMap;
@@ -12,11 +13,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub(crate) use herdr::{Direction, HerdrSettings, OpenIn, Ratio};
-pub(crate) use interval::{Interval, VerifySettings};
-pub(crate) use keys::{KEYS, Key, Project};
-pub(crate) use project::{PROJECT_FILE, ProjectFile};
-pub(crate) use text::Text;
+pub(crate) use herdr::{Direction, HerdrSettings, OpenIn};
+pub(crate) use interval::VerifySettings;
+#[cfg(test)]
+pub(crate) use keys::{KEYS, Project};
+pub(crate) use project::ProjectFile;
+pub(crate) use show::{HostRow, Origin, Row, Sources};
+use text::Text;
 
 use super::{Tier, UnixMode};
 use crate::error::Error;

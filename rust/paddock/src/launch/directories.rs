@@ -239,6 +239,47 @@ mod tests {
     }
 
     #[test]
+    fn the_plugins_configuration_comes_first_where_there_is_one() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let directories = Directories::below(&root);
+        let [plugins, persons] = directories.config_files();
+        assert_eq!(directories.config_file(), persons, "there is none");
+        for file in [&persons, &plugins] {
+            std::fs::create_dir(file.parent().unwrap()).unwrap();
+        }
+        std::fs::write(&persons, "").unwrap();
+        assert_eq!(
+            (directories.config_file(), directories.unread_config_file()),
+            (persons.clone(), None)
+        );
+        // One that leads nowhere is one, too: it is not passed over.
+        std::os::unix::fs::symlink(root.join("nowhere"), &plugins).unwrap();
+        assert_eq!(directories.config_file(), plugins);
+        let refused =
+            super::super::Config::load(&directories.config_file()).unwrap_err().to_string();
+        assert!(refused.ends_with("it is a link that leads nowhere"), "{refused}");
+        assert_eq!(directories.unread_config_file(), Some(persons.clone()));
+        std::fs::remove_file(&plugins).unwrap();
+        std::os::unix::fs::symlink(&persons, &plugins).unwrap();
+        assert_eq!(directories.unread_config_file(), None, "they are the same");
+    }
+
+    #[test]
+    fn what_a_configuration_is_linked_to_is_paddocks_own() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let directories = Directories::below(&root);
+        std::fs::create_dir(&directories.config).unwrap();
+        std::fs::create_dir(root.join("dotfiles")).unwrap();
+        let target = root.join("dotfiles/paddock.toml");
+        std::fs::write(&target, "").unwrap();
+        assert!(!directories.own().contains(&target), "control");
+        std::os::unix::fs::symlink(&target, directories.config.join("config.toml")).unwrap();
+        assert!(directories.own().contains(&target));
+    }
+
+    #[test]
     fn the_longest_socket_path_is_107_bytes() {
         let of = |n: usize| PathBuf::from(format!("/{}", "x".repeat(n - 1)));
         assert!(check_socket_path(&of(107)).is_ok());

@@ -24,9 +24,12 @@ mod workspace;
 pub(crate) use agent_program::{agent_program, find_named_agent};
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{
-    Config, Direction, EgressProfile, HerdrSettings, KEYS, Key, OnProgramChange, OnViolation,
-    OpenIn, PROJECT_FILE, Project, ProjectFile, Text, VerifySettings,
+    Config, HostRow, OnProgramChange, OnViolation, Origin, ProjectFile, Row, Sources,
+    VerifySettings,
 };
+pub(crate) use config::{Direction, HerdrSettings, OpenIn};
+#[cfg(test)]
+pub(crate) use config::{KEYS, Project};
 pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory, real};
 pub(crate) use environment::{PROXY_USER, Proxy};

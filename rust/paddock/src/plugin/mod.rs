@@ -7,6 +7,8 @@
 mod api;
 mod context;
 mod events;
+#[allow(dead_code)] // its caller is the plugin's action
+mod keybindings;
 mod launches;
 mod notice;
 mod opening;

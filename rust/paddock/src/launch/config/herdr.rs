@@ -24,6 +24,15 @@ pub(crate) enum OpenIn {
     Tab,
 }
 
+impl OpenIn {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Split => "split",
+            Self::Tab => "tab",
+        }
+    }
+}
+
 /// Where the new pane of a split is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -31,6 +40,16 @@ pub(crate) enum Direction {
     #[default]
     Right,
     Down,
+}
+
+impl Direction {
+    /// As herdr calls it, too.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Right => "right",
+            Self::Down => "down",
+        }
+    }
 }
 
 /// A share of the space, from 0.1 to 0.9.

@@ -248,3 +248,6 @@ impl ProjectFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
