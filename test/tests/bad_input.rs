@@ -491,7 +491,7 @@ fn a_configuration_that_is_not_one() {
         ),
         (
             "[agents.standin]\nhostss = []\n",
-            "line 2: unknown key `hostss` in [agents.NAME]: did you mean `hosts`?",
+            "line 2: unknown key `hostss` in [agents.standin]: did you mean `hosts`?",
         ),
         (
             "tier = \"none\"\n",

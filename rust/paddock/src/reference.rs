@@ -6,7 +6,7 @@ use crate::agent::AgentFile;
 use crate::doctor::{Feature, HostReport, State, feature_names, needs};
 use crate::error::status;
 use crate::keeper::PruneOutcome;
-use crate::launch::{Config, Tier};
+use crate::launch::{Config, KEYS, Project, Tier};
 
 const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
 const CONFIGURATION: &str = include_str!("../../../docs/reference/configuration.md");
@@ -62,8 +62,64 @@ fn every_reason_and_verdict_is_documented() {
 fn the_example_configuration_and_agent_file_parse() {
     let config: Config = toml::from_str(block(CONFIGURATION, "toml")).unwrap();
     assert_eq!(config.agent.as_deref(), Some("codex"));
+    // In every table of the example every key is shown.
+    for key in KEYS {
+        let name = key.name.replace("NAME", "codex");
+        assert!(config.value(&name).is_some(), "{name}");
+        let last = name.rsplit('.').next().unwrap();
+        assert!(block(CONFIGURATION, "toml").contains(&format!("\n{last} = ")) || last == "agent");
+    }
     let agent: AgentFile = toml::from_str(block(AGENT_FILE, "toml")).unwrap();
     assert_eq!(agent.client.when.len(), 1);
+}
+
+#[test]
+fn every_key_is_documented_and_every_documented_key_is_one() {
+    let table = CONFIGURATION.split_once("\n## Keys\n").unwrap().1;
+    let table = table.split_once("\n## ").unwrap().0;
+    let rows: Vec<[&str; 4]> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |"))
+        .map(|row| {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            cells.try_into().unwrap_or_else(|cells| panic!("{cells:?}"))
+        })
+        .collect();
+    let documented: Vec<&str> = rows.iter().map(|[name, ..]| name.trim_matches('`')).collect();
+    let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+    assert_eq!(documented, known);
+    for (key, [name, default, meaning, project]) in KEYS.iter().zip(rows) {
+        let wanted = match key.default {
+            "" => "none".to_owned(),
+            default => format!("`{default}`"),
+        };
+        assert_eq!(default, wanted, "{name}");
+        let wanted = match key.project {
+            Project::Tighter(how) => how.to_owned(),
+            Project::Refused(why) => format!("no: {why}"),
+        };
+        assert_eq!(project, wanted, "{name}");
+        for word in key.words {
+            assert!(meaning.contains(&format!("`{word}`")), "{name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn the_shown_configuration_is_documented() {
+    let example: serde_json::Value = serde_json::from_str(block(CONFIGURATION, "json")).unwrap();
+    let source = include_str!("commands/config.rs");
+    for object in [&example, &example["keys"][0], &example["hosts"][0]] {
+        for key in object.as_object().unwrap().keys() {
+            let is_there = source.contains(&format!("\"{key}\": "))
+                || source.contains(&format!("value[\"{key}\"]"));
+            assert!(is_there, "{key}");
+        }
+    }
+    // The second example is a project's file, which only tightens what is the default.
+    let project = CONFIGURATION.split_once("\n## Project file\n").unwrap().1;
+    let project: Config = toml::from_str(block(project, "toml")).unwrap();
+    assert_eq!(project.tier, Some(Tier::Sealed));
 }
 
 #[test]

@@ -114,7 +114,10 @@ fn told(origin: &Origin) -> String {
 }
 
 fn row_as_json(row: &Row) -> Value {
-    with_origin(json!({ "name": row.name, "value": row.value }), &row.origin)
+    with_origin(
+        json!({ "name": row.name, "value": row.value, "default": row.default }),
+        &row.origin,
+    )
 }
 
 fn host_as_json(row: &HostRow) -> Value {

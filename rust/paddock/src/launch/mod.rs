@@ -27,6 +27,7 @@ pub(crate) use config::{
     Config, HostRow, OnProgramChange, OnViolation, Origin, ProjectFile, Row, Sources,
     VerifySettings,
 };
+#[allow(unused_imports)] // the plugin has them
 pub(crate) use config::{Direction, HerdrSettings, OpenIn};
 #[cfg(test)]
 pub(crate) use config::{KEYS, Project};

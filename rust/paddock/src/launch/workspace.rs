@@ -117,7 +117,7 @@ fn check(root: &Path, directories: &Directories) -> Result<(), Error> {
     }
     for own in directories.own() {
         if own.starts_with(root) || root.starts_with(&own) {
-            return refuse(&format!("it overlaps Paddock's own {}", shown(&own)));
+            return refuse(&format!("it overlaps Paddock's own directory {}", shown(&own)));
         }
     }
     for secret in SECRET {

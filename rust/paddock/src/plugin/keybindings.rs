@@ -6,8 +6,9 @@ mod edit;
 mod place;
 
 use std::ffi::OsString;
+use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,7 +111,11 @@ pub(crate) fn install(place: &Place) -> Result<Installed, KeybindingError> {
     let beside = |path: &Path| path.with_file_name(format!(".paddock-keys-{name}.toml"));
     // Where herdr would look for it: what is named relative to it is found, too.
     let directory = installed.file.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(directory).map_err(|e| write_failed(&installed.file, &e))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|e| write_failed(&installed.file, &e))?;
     let trial = beside(&installed.file);
     if before.is_some() {
         try_out(place, &trial, text.as_bytes())?.map_err(|told| {

@@ -103,8 +103,8 @@ pub(crate) fn known(name: &str) -> Option<&'static Key> {
 }
 
 /// Refuses every key in `table` that is not known, and every word that a key cannot
-/// be; `above` is the name of the table with its last dot.
-pub(super) fn check_names(table: &dyn TableLike, above: &str) -> Result<(), Wrong> {
+/// be; `above` is the name of the table with its last dot, and `place` as it is written.
+pub(super) fn check_names(table: &dyn TableLike, above: &str, place: &str) -> Result<(), Wrong> {
     for (name, item) in table.iter() {
         let at = || table.get_key_value(name).and_then(|(key, _)| key.span());
         // An agent's name is anything; with a dot in it, it would be two steps here.
@@ -116,12 +116,12 @@ pub(super) fn check_names(table: &dyn TableLike, above: &str) -> Result<(), Wron
         }
         let below = format!("{whole}.");
         if !KEYS.iter().any(|key| key.name.starts_with(&below)) {
-            return Err(Wrong { at: at(), what: unknown(name, above) });
+            return Err(Wrong { at: at(), what: unknown(name, above, place) });
         }
         match item.as_table_like() {
-            Some(inner) => check_names(inner, &below)?,
+            Some(inner) => check_names(inner, &below, &format!("{place}{name}."))?,
             None => {
-                let what = format!("`{}` is a table: [{}]", name, whole.replace("NAME", name));
+                let what = format!("`{name}` is a table: [{place}{name}]");
                 return Err(Wrong { at: at(), what });
             }
         }
@@ -142,13 +142,12 @@ fn check_word(key: &Key, item: &Item) -> Result<(), String> {
 }
 
 /// What is said of a key that is not known.
-fn unknown(name: &str, above: &str) -> String {
+fn unknown(name: &str, above: &str, place: &str) -> String {
     let here: BTreeSet<&str> =
         KEYS.iter().filter_map(|key| key.name.strip_prefix(above)?.split('.').next()).collect();
-    let place = if above.is_empty() {
-        String::new()
-    } else {
-        format!(" in [{}]", above.trim_end_matches('.'))
+    let place = match place.trim_end_matches('.') {
+        "" => String::new(),
+        table => format!(" in [{table}]"),
     };
     let meant = nearest(name, here.iter().copied()).map(str::to_owned);
     // Written in the wrong table, or without one.

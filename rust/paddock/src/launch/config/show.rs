@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use egress::Entry;
 use serde_json::{Value, json};
 
-use super::keys::KEYS;
+use super::keys::{KEYS, Key};
 use super::{Config, EgressProfile, Text, read_text};
 use crate::agent::Agent;
 use crate::error::Error;
@@ -32,6 +32,8 @@ pub(crate) struct Row {
     pub(crate) name: String,
     /// Nothing where it is not set and has no default.
     pub(crate) value: Option<Value>,
+    /// What it would be if nobody set it, as it would be written.
+    pub(crate) default: &'static str,
     pub(crate) origin: Origin,
 }
 
@@ -76,15 +78,16 @@ impl Sources {
         agents.sort_unstable();
         agents.dedup();
         let general = KEYS.iter().filter(|key| !key.name.contains(".NAME."));
-        let mut rows: Vec<Row> = general.map(|key| self.row(key.name.to_owned())).collect();
+        let mut rows: Vec<Row> = general.map(|key| self.row(key, key.name.to_owned())).collect();
         for agent in agents {
             let of_agents = KEYS.iter().filter(|key| key.name.contains(".NAME."));
-            rows.extend(of_agents.map(|key| self.row(key.name.replace("NAME", agent))));
+            rows.extend(of_agents.map(|key| self.row(key, key.name.replace("NAME", agent))));
         }
         rows
     }
 
-    fn row(&self, name: String) -> Row {
+    fn row(&self, key: &Key, name: String) -> Row {
+        let default = key.default;
         let value = self.config.value(&name);
         let variable = match name.as_str() {
             "programs.nono" => "PADDOCK_NONO",
@@ -94,10 +97,10 @@ impl Sources {
         let set = std::env::var_os(variable).filter(|_| !variable.is_empty() && value.is_none());
         if let Some(path) = set.filter(|path| !path.is_empty()) {
             let value = Some(json!(path.to_string_lossy()));
-            return Row { name, value, origin: Origin::Variable(variable) };
+            return Row { name, value, default, origin: Origin::Variable(variable) };
         }
         let origin = self.origin(&name);
-        Row { name, value, origin }
+        Row { name, value, default, origin }
     }
 
     fn origin(&self, name: &str) -> Origin {

@@ -21,7 +21,8 @@ impl Text {
         let document =
             Document::parse(text.to_owned()).map_err(|e| located(text, e.span(), e.message()))?;
         let read = Self(document);
-        check_names(read.0.as_table(), "").map_err(|wrong| read.locate(wrong.at, &wrong.what))?;
+        check_names(read.0.as_table(), "", "")
+            .map_err(|wrong| read.locate(wrong.at, &wrong.what))?;
         Ok(read)
     }
 
