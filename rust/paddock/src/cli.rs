@@ -3,6 +3,8 @@
 mod config;
 mod herdr;
 mod prune;
+mod resume;
+mod shell;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +18,8 @@ pub(crate) use config::{Config, ConfigCommand, Show};
 
 pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
 pub(crate) use prune::Prune;
+pub(crate) use resume::Resume;
+pub(crate) use shell::Shell;
 
 /// Runs coding agents in nested nono sandboxes and verifies from outside that
 /// they are confined.
@@ -38,6 +42,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Launch an agent and stay with it
     Run(Run),
+    /// Go on with a launch that has ended, in a fresh one
+    Resume(Resume),
+    /// Work in an agent's sandbox yourself: a shell with what its server may do
+    Shell(Shell),
     /// Look at every process of a launch now
     #[command(
         visible_alias = "verify-sandbox",
@@ -103,6 +111,9 @@ pub(crate) struct Run {
     /// How much must be in force [default: sealed]
     #[arg(long, value_enum)]
     pub(crate) tier: Option<Tier>,
+    /// The agent as one process, where it can also be two
+    #[arg(long)]
+    pub(crate) solo: bool,
     /// Print what would be started, and start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use confine::Layer;
 
-use crate::launch::Tier;
+use crate::launch::{LaunchId, Tier};
 use crate::output::{quoted, shown};
 
 /// Paddock's exit statuses beside the agent's own.
@@ -36,6 +36,8 @@ pub(crate) enum Error {
     DirectoryNotPrivate { path: PathBuf, reason: &'static str, remedy: &'static str },
     #[error("the directory {} cannot be used: {reason}", shown(path))]
     DirectoryUnusable { path: PathBuf, reason: String },
+    #[error("the agent {agent} has no {form} form")]
+    FormMissing { agent: String, form: &'static str },
     #[error("nothing was granted: {reason}")]
     Grant { reason: String },
     #[error("granted for this launch, not kept: {reason}")]
@@ -44,6 +46,10 @@ pub(crate) enum Error {
     Hosts { reason: String },
     #[error("several launches match {prefix:?}: {matches}")]
     LaunchAmbiguous { prefix: String, matches: String },
+    #[error("there is no agent and no launch {name:?}; known agents: {known}")]
+    LaunchOrAgentUnknown { name: String, known: String },
+    #[error("launch {launch} still runs: there is nothing to go on with yet")]
+    LaunchRuns { launch: LaunchId },
     #[error("there is no launch {prefix:?}")]
     LaunchUnknown { prefix: String },
     #[error("there has been no launch")]
@@ -62,8 +68,12 @@ pub(crate) enum Error {
     MissingProgram { program: &'static str, looked: String, install: &'static str },
     #[error("namespaces for the {tier} tier are not to be had: {reason}")]
     NoNamespaces { tier: &'static str, reason: String, setting: String },
+    #[error("the agent {agent} has no way to go on where it ended")]
+    NoResume { agent: String },
     #[error("no thread can be started for {what}: {reason}")]
     NoThread { what: &'static str, reason: String },
+    #[error("there is no launch to go on with: {reason}")]
+    NothingToResume { reason: String, advice: String },
     #[error("the output cannot be written: {reason}")]
     Output { reason: String },
     #[error("this process had children before it became paddock: {processes}")]
@@ -103,6 +113,8 @@ pub(crate) enum Error {
     Root,
     #[error("the self-test of the {layer} layer failed: {what}")]
     SelfTest { layer: Layer, what: String },
+    #[error("the shell {} cannot be used: {reason}", shown(path))]
+    Shell { path: PathBuf, reason: String },
     #[error("the path {} is too long for a socket by {excess} bytes", shown(path))]
     SocketPath { path: PathBuf, excess: usize },
     #[error("the agent's {half} could not be started: {reason}")]
@@ -150,6 +162,9 @@ impl Error {
             Self::DirectoryUnusable { .. } => {
                 "paddock info --paths shows every directory in use".into()
             }
+            Self::FormMissing { agent, .. } => {
+                format!("paddock run {agent} starts it in the form that it has")
+            }
             Self::Grant { .. } => {
                 "paddock grant --help shows how; paddock list, the launches".into()
             }
@@ -162,6 +177,12 @@ impl Error {
             Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } | Self::LaunchesNone => {
                 "paddock list shows the launches".into()
             }
+            Self::LaunchOrAgentUnknown { .. } => {
+                "paddock list shows the launches; paddock info --agents, the agents".into()
+            }
+            Self::LaunchRuns { launch } => {
+                format!("paddock stop {launch}, then: paddock resume {launch}")
+            }
             Self::LaunchesNever => "paddock run starts one".into(),
             Self::LaunchesSeveral { advice, .. } => (*advice).into(),
             Self::Landlock { .. } => {
@@ -172,6 +193,8 @@ impl Error {
             Self::MissingProgram { install, .. } | Self::ProgramTooOld { install, .. } => {
                 (*install).into()
             }
+            Self::NoResume { agent } => format!("paddock run {agent} starts it afresh"),
+            Self::NothingToResume { advice, .. } => advice.clone(),
             Self::NoThread { .. } => "ulimit -u shows how many you may have".into(),
             // Every other tier is made of them.
             Self::NoNamespaces { setting, .. } => {
@@ -208,6 +231,7 @@ impl Error {
                 shown(persons)
             ),
             Self::Root => "run it as the user whose files the agent may work on".into(),
+            Self::Shell { .. } => "name another in the configuration: shell = \"/bin/sh\"".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),
             Self::UnixLink { agent } => format!(

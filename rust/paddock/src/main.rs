@@ -46,6 +46,8 @@ fn main() -> ExitCode {
 fn perform(command: Command) -> Result<u8, error::Error> {
     match command {
         Command::Run(options) => commands::run(options),
+        Command::Resume(options) => commands::resume(options),
+        Command::Shell(options) => commands::shell(options),
         Command::Verify(which) => commands::verify(&which),
         Command::Stop(which) => commands::stop(&which),
         Command::List(options) => commands::list(&options),

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::launch::Plan;
+use crate::launch::{Form, Plan};
 
 /// How to tell.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +27,9 @@ impl Notices {
         self.tell(
             "32",
             &format!(
-                "launch {}: {} in {} ({}), {tasks} tasks confirmed, watching",
+                "launch {}: {}{} in {} ({}), {tasks} tasks confirmed, watching",
                 plan.id,
+                if plan.form == Form::Shell { "a shell of " } else { "" },
                 plan.agent.file.name,
                 confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(
                     plan.workspace.root.as_os_str()
@@ -71,11 +72,12 @@ impl Notices {
         }
     }
 
-    /// The agent ended by itself.
-    pub(crate) fn ended(self, status: u8) {
+    /// The agent, or the shell in its place, ended by itself.
+    pub(crate) fn ended(self, plan: &Plan, status: u8) {
         if self.as_json || status != 0 {
             let value = json!({ "event": "ended", "status": status, "reason": null, "next": null });
-            self.tell("33", &format!("the agent ended with status {status}"), &value);
+            let what = if plan.form == Form::Shell { "shell" } else { "agent" };
+            self.tell("33", &format!("the {what} ended with status {status}"), &value);
         }
     }
 

@@ -70,7 +70,8 @@ fn the_example_configuration_and_agent_file_parse() {
         assert!(block(CONFIGURATION, "toml").contains(&format!("\n{last} = ")) || last == "agent");
     }
     let agent: AgentFile = toml::from_str(block(AGENT_FILE, "toml")).unwrap();
-    assert_eq!(agent.client.when.len(), 1);
+    assert_eq!(agent.pair.unwrap().client.when.len(), 1);
+    assert!(agent.solo.is_some());
 }
 
 #[test]

@@ -29,12 +29,21 @@ const SHIPPED: [(&str, &str, &str, &str); 2] = [
     ),
 ];
 
-/// The policies of the three sandboxes, as text for nono.
+/// The policies of the sandboxes, as text for nono.
 #[derive(Clone, Debug)]
 pub(crate) struct Profiles {
     pub(crate) pen: String,
     pub(crate) server: String,
-    pub(crate) client: String,
+    /// Of an agent that has a client.
+    pub(crate) client: Option<String>,
+}
+
+impl Profiles {
+    /// Each with the layer that it is of.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let client = self.client.as_deref().map(|text| ("client", text));
+        [("pen", self.pen.as_str()), ("server", &self.server)].into_iter().chain(client)
+    }
 }
 
 /// An agent with its policies, and where it came from.
@@ -89,7 +98,7 @@ pub(crate) fn load(name: &str, own: &Path) -> Result<Agent, Error> {
             let file = parse(agent, Path::new("(shipped)"))?;
             return Ok(Agent {
                 file,
-                profiles: profiles(server, client),
+                profiles: profiles(server, Some(client)),
                 adapter: (*agent).to_owned(),
                 source: None,
             });
@@ -115,12 +124,17 @@ fn load_own(directory: &Path) -> Result<Agent, Error> {
         profile::check(&text).map_err(unusable)?;
         Ok(text)
     };
-    let profiles = profiles(&policy("server.json")?, &policy("client.json")?);
+    let client = file.pair.is_some().then(|| policy("client.json")).transpose()?;
+    let profiles = profiles(&policy("server.json")?, client.as_deref());
     Ok(Agent { file, profiles, adapter, source: Some(directory.to_owned()) })
 }
 
-fn profiles(server: &str, client: &str) -> Profiles {
-    Profiles { pen: PEN.to_owned(), server: server.to_owned(), client: client.to_owned() }
+fn profiles(server: &str, client: Option<&str>) -> Profiles {
+    Profiles {
+        pen: PEN.to_owned(),
+        server: server.to_owned(),
+        client: client.map(ToOwned::to_owned),
+    }
 }
 
 fn parse(text: &str, path: &Path) -> Result<AgentFile, Error> {
@@ -137,9 +151,10 @@ mod tests {
         for (name, ..) in SHIPPED {
             let agent = load(name, Path::new("/nonexistent")).unwrap();
             assert_eq!(agent.file.name, name);
-            for text in [&agent.profiles.pen, &agent.profiles.server, &agent.profiles.client] {
+            for (_, text) in agent.profiles.all() {
                 serde_json::from_str::<serde_json::Value>(text).unwrap();
             }
+            assert_eq!(agent.profiles.all().count(), 3);
         }
     }
 
@@ -168,6 +183,32 @@ mod tests {
         let shipped = SHIPPED[0].1;
         assert!(parse(shipped, Path::new("x")).is_ok(), "control");
         assert!(parse(&format!("readonly = true\n{shipped}"), Path::new("x")).is_err());
+    }
+
+    #[test]
+    fn an_agent_is_a_pair_or_solo_or_both_and_no_part_of_a_pair() {
+        let head = "name = \"x\"\ntitle = \"x\"\nprogram.names = [\"x\"]\n";
+        let (link, server) = ("link.kind = \"unix\"\n", "[server]\nargv = [\"s\"]\n");
+        let (client, solo) = ("[client]\nargv = [\"c\"]\n", "[solo]\nargv = [\"o\"]\n");
+        let of = |parts: &[&str]| parse(&[&[head], parts].concat().concat(), Path::new("x"));
+        let forms = |file: AgentFile| (file.pair.is_some(), file.solo.is_some());
+        assert_eq!(forms(of(&[link, server, client]).unwrap()), (true, false));
+        assert_eq!(forms(of(&[solo]).unwrap()), (false, true));
+        let both = of(&[link, server, client, solo]).unwrap();
+        assert_eq!(both.under_server_policy().unwrap().argv, ["s"]);
+        assert_eq!(forms(both), (true, true));
+        let resume = "resume = [\"r\"]\n";
+        assert!(of(&[solo, resume]).unwrap().solo.unwrap().resume.is_some());
+        for (parts, reason) in [
+            (&[][..], "neither"),
+            (&[link][..], "[server] and [client] is missing"),
+            (&[server, client][..], "[link] is missing"),
+            (&[link, server, solo][..], "[client] is missing"),
+            (&[link, server, resume, client][..], "[client] or [solo]"),
+        ] {
+            let error = of(parts).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
     }
 
     #[test]

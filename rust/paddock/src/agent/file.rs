@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::GateRule;
 
-/// One agent.
+/// One agent. It has a pair of halves, one process, or both forms.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[serde(try_from = "Written")]
 pub(crate) struct AgentFile {
     /// The name to call it by.
     pub(crate) name: String,
@@ -18,24 +18,88 @@ pub(crate) struct AgentFile {
     pub(crate) title: String,
     /// How its program is found.
     pub(crate) program: Program,
-    /// Where client and server meet.
+    /// The agent as a server and a client.
+    pub(crate) pair: Option<Pair>,
+    /// The agent as one process, which runs the tools and has the terminal.
+    pub(crate) solo: Option<Half>,
+    /// Hosts that it may reach, as `name` or `name:port`.
+    pub(crate) hosts: Vec<String>,
+    /// Who may ask the gate for what.
+    pub(crate) gate: Vec<GateRule>,
+    /// The name that herdr knows it by, where it does.
+    pub(crate) herdr: Option<String>,
+}
+
+/// Two halves, and where they meet.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
     pub(crate) link: LinkSettings,
     /// The half that runs the model loop and the tools.
     pub(crate) server: Half,
     /// The half that has the terminal.
     pub(crate) client: Half,
-    /// Hosts that the server may reach, as `name` or `name:port`.
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Written {
+    name: String,
+    title: String,
+    program: Program,
+    link: Option<LinkSettings>,
+    server: Option<Half>,
+    client: Option<Half>,
+    solo: Option<Half>,
     #[serde(default)]
-    pub(crate) hosts: Vec<String>,
-    /// Who may ask the gate for what.
+    hosts: Vec<String>,
     #[serde(default)]
-    pub(crate) gate: Vec<GateRule>,
-    /// The name that herdr knows it by, where it does.
-    #[serde(default)]
-    pub(crate) herdr: Option<String>,
+    gate: Vec<GateRule>,
+    herdr: Option<String>,
+}
+
+impl TryFrom<Written> for AgentFile {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written { name, title, program, link, server, client, solo, hosts, gate, herdr } =
+            written;
+        let pair = match (link, server, client) {
+            (Some(link), Some(server), Some(client)) => Some(Pair { link, server, client }),
+            (None, None, None) if solo.is_some() => None,
+            (None, None, None) => {
+                return Err("it has neither [solo] nor [link], [server] and [client]".into());
+            }
+            (link, server, client) => {
+                let named = [
+                    ("link", link.is_some()),
+                    ("server", server.is_some()),
+                    ("client", client.is_some()),
+                ];
+                let missing: Vec<_> = named
+                    .iter()
+                    .filter(|(_, is)| !is)
+                    .map(|(name, _)| format!("[{name}]"))
+                    .collect();
+                let missing = missing.join(" and ");
+                return Err(format!(
+                    "[link], [server] and [client] go together; {missing} is missing"
+                ));
+            }
+        };
+        if pair.as_ref().is_some_and(|pair| pair.server.resume.is_some()) {
+            return Err("resume is said of who has the terminal: [client] or [solo]".into());
+        }
+        Ok(Self { name, title, program, pair, solo, hosts, gate, herdr })
+    }
 }
 
 impl AgentFile {
+    /// What runs under the server's policy: the server, else the one process.
+    pub(crate) fn under_server_policy(&self) -> Option<&Half> {
+        self.pair.as_ref().map(|pair| &pair.server).or(self.solo.as_ref())
+    }
+
     /// What herdr is told that the agent is.
     pub(crate) fn herdr_kind(&self) -> &str {
         self.herdr.as_deref().unwrap_or(&self.name)
@@ -79,7 +143,7 @@ pub(crate) enum LinkKind {
     Unix,
 }
 
-/// One half of the agent.
+/// One half of the agent, or its one process.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Half {
@@ -89,6 +153,9 @@ pub(crate) struct Half {
     /// then part of them.
     #[serde(default)]
     pub(crate) when: BTreeMap<String, Vec<String>>,
+    /// The arguments with which it goes on where its last conversation ended.
+    #[serde(default)]
+    pub(crate) resume: Option<Vec<String>>,
     /// The variable that carries the launch's password.
     #[serde(default)]
     pub(crate) password_variable: Option<String>,

@@ -8,7 +8,7 @@ mod rule;
 mod template;
 
 pub(crate) use catalogue::{Agent, known_agents, load};
-pub(crate) use file::{AgentFile, Half, LinkKind};
+pub(crate) use file::{AgentFile, Half, LinkKind, LinkSettings};
 pub(crate) use profile::check as check_profile;
 #[cfg(test)]
 pub(crate) use rule::Sandbox;

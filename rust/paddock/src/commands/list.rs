@@ -5,7 +5,7 @@ use serde_json::json;
 use super::state_name;
 use crate::cli::Output;
 use crate::error::Error;
-use crate::launch::Directories;
+use crate::launch::{Directories, Form};
 use crate::output::{complain, print, shown};
 use crate::state::{now_ms, stored_launches};
 
@@ -34,10 +34,13 @@ pub(crate) fn list(options: &Output) -> Result<u8, Error> {
     for launch in &launches {
         let record = &launch.record;
         print(format_args!(
-            "{}  {:<8} {:<9} {:<9} {:>6}  {}",
+            "{}  {:<8} {:<13} {:<9} {:>6}  {}",
             record.launch,
             state_name(launch),
-            record.agent,
+            match record.form {
+                Form::Shell => format!("{} shell", record.agent),
+                Form::Pair | Form::Solo => record.agent.clone(),
+            },
             record.tier.name(),
             age(now_ms().saturating_sub(record.started)),
             shown(&record.workspace),

@@ -9,7 +9,9 @@ mod list;
 mod log;
 mod pin;
 mod prune;
+mod resume;
 mod run;
+mod shell;
 mod stop;
 mod verify;
 
@@ -21,7 +23,9 @@ pub(crate) use list::list;
 pub(crate) use log::log;
 pub(crate) use pin::pin;
 pub(crate) use prune::prune;
+pub(crate) use resume::resume;
 pub(crate) use run::run;
+pub(crate) use shell::shell;
 pub(crate) use stop::{end_launch, stop};
 pub(crate) use verify::{look, verify};
 

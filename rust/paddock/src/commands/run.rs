@@ -5,15 +5,42 @@ use confine::escape::escape;
 use crate::cli::Run;
 use crate::error::Error;
 use crate::keeper;
-use crate::launch::{Config, Directories, Plan, Request};
+use crate::launch::{Config, Directories, Form, Plan, Request};
 use crate::notices::Notices;
 use crate::output::{print, quoted, shown};
 use crate::pins::{self, Outcome, Subject};
 
 /// Launches an agent, or shows what would be launched.
 pub(crate) fn run(options: Run) -> Result<u8, Error> {
-    let notices = Notices::new(options.json);
-    match launch(options, notices) {
+    let how = How { dry_run: options.dry_run, json: options.json };
+    launch(how, |_| {
+        Ok(Request {
+            agent: options.agent,
+            workspace: options.workspace,
+            tier: options.tier,
+            form: options.solo.then_some(Form::Solo),
+            resume: false,
+            arguments: options.arguments,
+        })
+    })
+}
+
+/// How a launch is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    /// Only show it.
+    pub(super) dry_run: bool,
+    /// A script reads along.
+    pub(super) json: bool,
+}
+
+/// Launches what `request` asks for, or shows what would be launched.
+pub(super) fn launch(
+    how: How,
+    request: impl FnOnce(&Directories) -> Result<Request, Error>,
+) -> Result<u8, Error> {
+    let notices = Notices::new(how.json);
+    match try_to_launch(how, request, notices) {
         // A script reads an object from every line, the last one, too.
         Err(error) if notices.are_json() => {
             notices.failed(&error);
@@ -23,16 +50,14 @@ pub(crate) fn run(options: Run) -> Result<u8, Error> {
     }
 }
 
-fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
+fn try_to_launch(
+    how: How,
+    request: impl FnOnce(&Directories) -> Result<Request, Error>,
+    notices: Notices,
+) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let config = Config::load(&directories.config_file())?;
-    let request = Request {
-        agent: options.agent,
-        workspace: options.workspace,
-        tier: options.tier,
-        arguments: options.arguments,
-    };
-    let plan = Plan::make(&request, &config, &directories)?;
+    let plan = Plan::make(&request(&directories)?, &config, &directories)?;
     if let Some(unread) = directories.unread_config_file() {
         let file = shown(&directories.config_file());
         notices.warn(&format!("the configuration is {file}; {} is not read", shown(&unread)));
@@ -41,9 +66,9 @@ fn launch(options: Run, notices: Notices) -> Result<u8, Error> {
         let (file, told) = (shown(&project.path), project.told());
         notices.warn(&format!("the project file {file} sets {told}"));
     }
-    if options.dry_run {
+    if how.dry_run {
         let description = plan.describe();
-        if options.json {
+        if how.json {
             print(format_args!("{description}"))?;
         } else {
             print_plan(&description)?;
@@ -76,7 +101,15 @@ fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
             print(format_args!("\n{layer} layer\n  {}", words(argv)))?;
         }
     }
-    for (title, key) in [("agent's server", "agentServer"), ("agent's client", "agentClient")] {
+    let server = match plan["form"].as_str() {
+        Some("pair") => "agent's server",
+        Some("shell") => "shell",
+        _ => "agent",
+    };
+    for (title, key) in [(server, "agentServer"), ("agent's client", "agentClient")] {
+        if plan[key].is_null() {
+            continue;
+        }
         print(format_args!("\n{title}\n  {}", words(&plan[key]["argv"])))?;
         print(format_args!("  variables: {}", words(&plan[key]["environment"])))?;
     }

@@ -62,7 +62,7 @@ impl Desk {
         ledger: Arc<Ledger>,
         notices: Notices,
     ) -> Result<Self, Error> {
-        let relay = open_relay(&plan.agent.file, &ledger)?;
+        let relay = open_relay(plan.pane(), &ledger)?;
         let (file, sha256) = (plan.program.file, pinned.agent_sha256.clone());
         Ok(Self {
             roster,

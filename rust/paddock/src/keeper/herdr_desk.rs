@@ -12,7 +12,7 @@ use warden::receive_piece;
 
 use super::calls::Desk;
 use super::gatehouse::not_the_caller;
-use crate::agent::{AgentFile, RequestKind};
+use crate::agent::RequestKind;
 use crate::error::Error;
 use crate::gate::herdr::{
     HerdrClient, MOST_REQUEST_BYTES, OwnPane, Record, Relay, read_line_by, turn_away,
@@ -20,8 +20,11 @@ use crate::gate::herdr::{
 use crate::state::Ledger;
 
 /// The way to the herdr that this process has a pane of, if it has.
-pub(super) fn open_relay(agent: &AgentFile, ledger: &Arc<Ledger>) -> Result<Option<Relay>, Error> {
-    let Some(pane) = OwnPane::of_this_process(agent.herdr_kind()) else { return Ok(None) };
+pub(super) fn open_relay(
+    pane: Option<OwnPane>,
+    ledger: &Arc<Ledger>,
+) -> Result<Option<Relay>, Error> {
+    let Some(pane) = pane else { return Ok(None) };
     let (client, ledger) = (HerdrClient::new(pane.socket()), ledger.clone());
     let note = move |told: &str, said: &str| {
         ledger.add_from_outside("herdr", json!({ "report": told, "said": said }));

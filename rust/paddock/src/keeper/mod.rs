@@ -63,7 +63,7 @@ pub(crate) use stop::{end_processes, members_left};
 pub(crate) use survey::{Surveyed, survey};
 pub(crate) use sweep::sweep_abandoned;
 
-/// How long nono gets to give the terminal back once the client has ended.
+/// How long nono gets to give the terminal back once the agent has ended.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A launch under way.
@@ -88,8 +88,8 @@ struct Keeper<'a> {
     suspended: Duration,
     /// What else the wardens are to try.
     survey: Option<survey::Survey>,
-    /// The client's first process, as the host numbers it.
-    client: Option<confine::Pid>,
+    /// The first process of whoever has the terminal, as the host numbers it.
+    foreground: Option<confine::Pid>,
 }
 
 /// Runs one launch to its end and returns the exit status.
@@ -138,7 +138,7 @@ impl Keeper<'_> {
         let confirmed = self.start_watch()?;
         self.record_pins(directories)?;
         self.start_agent(confirmed)?;
-        let ended = self.wait_for_client()?;
+        let ended = self.wait_for_end()?;
         self.last_look()?;
         self.say_farewell(ended);
         Ok(ended.code())
@@ -170,21 +170,22 @@ impl Keeper<'_> {
         self.admit_inner(&canaries)
     }
 
-    /// Waits for the agent's client to end, and does what is asked meanwhile.
-    fn wait_for_client(&mut self) -> Result<ChildStatus, Error> {
+    /// Waits for the end of whoever has the terminal, and does what is asked meanwhile.
+    fn wait_for_end(&mut self) -> Result<ChildStatus, Error> {
         let start = Instant::now();
-        let mut patience = Some(self.plan.patience);
+        let plan = self.plan;
+        let mut patience = plan.client.as_ref().map(|client| client.patience);
         loop {
             let deadline = patience.map(|patience| start + patience + self.suspended);
             match self.next_event(deadline)? {
                 Some(Event::FromWarden {
-                    layer: Layer::Client,
+                    layer,
                     message: ToKeeper::Ended { label: ChildLabel::Agent, status },
                     ..
-                }) => return Ok(status),
+                }) if layer == plan.terminal_layer() => return Ok(status),
                 Some(event) => self.handle(event)?,
                 None if self.client_still_waits() => {
-                    let seconds = self.plan.patience.as_secs();
+                    let seconds = patience.unwrap_or_default().as_secs();
                     return Err(Error::StartAgent {
                         half: "server",
                         reason: format!("it did not answer within {seconds} s{}", self.log.tail()),
@@ -217,8 +218,10 @@ impl Keeper<'_> {
 
     fn on_message(&mut self, layer: Layer, message: ToKeeper) -> Result<(), Error> {
         match (layer, message) {
-            (Layer::Client, ToKeeper::Suspended { label: ChildLabel::Agent }) => {
-                self.client_stopped();
+            (layer, ToKeeper::Suspended { label: ChildLabel::Agent })
+                if layer == self.plan.terminal_layer() =>
+            {
+                self.foreground_stopped();
                 Ok(())
             }
             (
@@ -254,14 +257,14 @@ impl Keeper<'_> {
             }
             (layer, ToKeeper::Started { label: ChildLabel::Agent, .. }) => {
                 let agent = self.roster.agent(layer);
-                if layer == Layer::Client {
-                    self.client = agent.map(|agent| agent.pid);
+                if layer == self.plan.terminal_layer() {
+                    self.foreground = agent.map(|agent| agent.pid);
                 }
                 self.ledger.add("agent-started", json!({ "half": layer }));
                 Ok(())
             }
             (layer, ToKeeper::StartFailed { label: ChildLabel::Agent, error, not_found }) => {
-                let half = if layer == Layer::Server { "server" } else { "client" };
+                let half = self.plan.part(layer);
                 Err(Error::StartAgent { half, reason: error + &self.log.tail(), not_found })
             }
             _ => Ok(()),
@@ -271,9 +274,11 @@ impl Keeper<'_> {
     /// Whether the client's process is still the one that waits for the server:
     /// `paddock-warden await`, before any program of the agent's.
     fn client_still_waits(&self) -> bool {
-        self.client.is_none_or(|client| {
-            confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")
-        })
+        let has_client = self.plan.client.is_some();
+        has_client
+            && self.foreground.is_none_or(|client| {
+                confine::proc::command_line(client).split(|b| *b == 0).nth(1) == Some(b"await")
+            })
     }
 
     /// The first cause, where a warden has ended: what it had below it is out of
@@ -303,7 +308,7 @@ impl Keeper<'_> {
         }
     }
 
-    /// A pass over everything before the client's end is believed.
+    /// A pass over everything before the agent's end is believed.
     fn last_look(&mut self) -> Result<(), Error> {
         let Some(report) = self.watch.as_ref().and_then(watch::Watch::look_now) else {
             return Err(Error::Unconfined { what: "the last pass did not finish".into() });
@@ -311,19 +316,21 @@ impl Keeper<'_> {
         if report.holds() { Ok(()) } else { self.on_violation(&report) }
     }
 
-    /// Lets the client's nono write what is left, restore the terminal and end.
+    /// Lets the terminal's nono write what is left, restore the terminal and end.
     fn say_farewell(&mut self, ended: ChildStatus) {
         self.watch = None;
-        if let Some(warden) = self.roster.warden(Layer::Client) {
+        let terminal = self.plan.terminal_layer();
+        if let Some(warden) = self.roster.warden(terminal) {
             let _ = warden.channel.send(&ToWarden::Exit { status: ended.code() }, &[]);
         }
         let deadline = Instant::now() + FAREWELL;
         while let Ok(Some(event)) = self.next_event(Some(deadline)) {
             if let Event::FromWarden {
                 layer: Layer::Pen,
-                message: ToKeeper::Ended { label: ChildLabel::Client, .. },
+                message: ToKeeper::Ended { label, .. },
                 ..
             } = event
+                && label == start::label_of(terminal)
             {
                 break;
             }
@@ -367,7 +374,7 @@ impl Keeper<'_> {
         }
         let code = outcome?;
         stored?;
-        self.notices.ended(code);
+        self.notices.ended(self.plan, code);
         Ok(code)
     }
 
@@ -425,6 +432,7 @@ impl<'a> Keeper<'a> {
             plan.paths.launch.clone(),
             keeper,
         );
+        record.form = plan.form;
         record.pane = OwnPane::of_this_process(plan.agent.file.herdr_kind())
             .map(|pane| HerdrPane { socket: pane.socket().into(), pane_id: pane.pane_id().into() });
         record.store(&lock)?;
@@ -459,7 +467,7 @@ impl<'a> Keeper<'a> {
             shared_watch: control::SharedWatch::default(),
             suspended: Duration::ZERO,
             survey: None,
-            client: None,
+            foreground: None,
         })
     }
 }

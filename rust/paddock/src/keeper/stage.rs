@@ -13,7 +13,7 @@ use crate::launch::{Directories, Plan, private_directory};
 pub(super) struct Stage {
     launch: PathBuf,
     state: PathBuf,
-    temporary: [PathBuf; 2],
+    temporary: Vec<PathBuf>,
 }
 
 impl Stage {
@@ -26,7 +26,8 @@ impl Stage {
         private_directory(&directories.data)?;
         private_directory(&directories.data.join("homes"))?;
         private_directory(&directories.data.join("homes").join(&plan.agent.file.name))?;
-        for half in [&plan.server, &plan.client] {
+        let client = plan.client.as_ref().map(|client| &client.half);
+        for half in [&plan.server].into_iter().chain(client) {
             private_directory(&half.home)?;
             // The agent may have put a link in the way of any part of it.
             for directory in &half.directories {
@@ -40,10 +41,11 @@ impl Stage {
         }
 
         let paths = &plan.paths;
+        let inner: Vec<String> = plan.inner_layers().iter().map(ToString::to_string).collect();
         let stage = Self {
             launch: paths.launch.clone(),
             state: paths.state.clone(),
-            temporary: [paths.temporary("server"), paths.temporary("client")],
+            temporary: inner.iter().map(|layer| paths.temporary(layer)).collect(),
         };
         // The id is random: a directory that is there already is not ours.
         make(&paths.state)?;
@@ -52,7 +54,8 @@ impl Stage {
         for directory in ["profiles", "nono", "canary", "bin"] {
             make(&paths.inside.join(directory))?;
         }
-        for layer in ["pen", "server", "client"] {
+        make(&paths.nono("pen"))?;
+        for layer in &inner {
             make(&paths.nono(layer))?;
         }
         make(&paths.link_folder())?;
@@ -64,11 +67,7 @@ impl Stage {
         for directory in &stage.temporary {
             make(directory)?;
         }
-        for (layer, text) in [
-            ("pen", &plan.agent.profiles.pen),
-            ("server", &plan.agent.profiles.server),
-            ("client", &plan.agent.profiles.client),
-        ] {
+        for (layer, text) in plan.agent.profiles.all() {
             write_new(&paths.profile(layer), text.as_bytes())?;
         }
         Ok(stage)

@@ -17,7 +17,7 @@ use super::gatehouse::{Knock, Place, identify};
 use super::roster::Warden;
 use super::{Keeper, egress_guard, spawn, verifier, watch};
 use crate::error::Error;
-use crate::launch::AgentHalf;
+use crate::launch::{AgentHalf, Client};
 use crate::state::{Part, PenNamespaces, Phase};
 use warden::{Attempt, ChildLabel, Program, Proving, ToKeeper, ToWarden};
 
@@ -133,19 +133,21 @@ impl Keeper<'_> {
         Ok(())
     }
 
-    /// Both inner nonos, side by side.
+    /// The inner nonos, side by side.
     pub(super) fn start_inner(&mut self) -> Result<(), Error> {
-        for (label, layer, argv) in [
-            (ChildLabel::Server, "server", self.plan.server_argv()),
-            (ChildLabel::Client, "client", self.plan.client_argv()),
-        ] {
+        let plan = self.plan;
+        let server = (ChildLabel::Server, "server", plan.server_argv());
+        let client = plan.client.as_ref();
+        let client = client.map(|c| (ChildLabel::Client, "client", plan.client_argv(c)));
+        for (label, layer, argv) in [server].into_iter().chain(client) {
             let program = Program {
                 label,
                 argv,
                 stdio: true,
                 ..self.program(self.plan.nono_environment(layer))
             };
-            let is_shown = label == ChildLabel::Client && self.survey.is_none();
+            let has_terminal = label == label_of(plan.terminal_layer());
+            let is_shown = has_terminal && self.survey.is_none();
             let stdio = if is_shown { own_stdio() } else { self.silent_stdio() };
             let stdio = stdio.map_err(|e| self.layer_failed(layer, &e.to_string()))?;
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
@@ -171,7 +173,7 @@ impl Keeper<'_> {
         let mut knocks: Vec<Knock> = Vec::new();
         let mut refusals: Vec<(Layer, String)> = Vec::new();
         let mut has_canary = false;
-        let mut to_prove = vec![Layer::Server, Layer::Client];
+        let mut to_prove = self.plan.inner_layers().to_vec();
         let pen = self.roster.warden(Layer::Pen).map(|warden| warden.process);
         let pen = pen.ok_or_else(|| self.layer_failed("pen", "its warden is gone"))?;
         let deadline = Instant::now() + LAYER_LIMIT;
@@ -238,15 +240,14 @@ impl Keeper<'_> {
     pub(super) fn start_watch(&mut self) -> Result<usize, Error> {
         let tier = self.plan.tier;
         let entries = self.roster.entries();
-        let expectation =
-            verifier::expectation(&entries, &self.roster, tier.isolates_network(), tier.has_veil())
-                .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
+        let expectation = verifier::expectation(&entries, &self.roster, self.plan)
+            .map_err(|e| self.layer_failed("pen", &format!("it cannot be read: {e}")))?;
         self.record.namespaces =
             tier.isolates_network().then(|| PenNamespaces::of(&expectation.inside));
         {
             let mut entries = self.roster.edit();
             entries.expectation = Some(expectation);
-            entries.server_port = Some(self.plan.ports.server);
+            entries.server_port = self.plan.client.as_ref().map(|_| self.plan.ports.server);
         }
         self.wait_for_canarys_end()?;
         let watch = watch::Watch::start(
@@ -268,25 +269,42 @@ impl Keeper<'_> {
         Ok(report.tasks.len())
     }
 
-    /// Server and client at once; the client waits until the server answers.
+    /// Server and client at once; the client waits until the server answers. One
+    /// process alone has no one to wait for.
     pub(super) fn start_agent(&mut self, confirmed: usize) -> Result<(), Error> {
-        let server = self.agent_program(&self.plan.server);
-        let mut client = self.agent_program(&self.plan.client);
-        let warden = self.plan.programs.warden.path.clone();
-        let mut waiting: Vec<std::ffi::OsString> = vec![warden.into(), "await".into()];
-        waiting.extend(["--link".into(), self.plan.link.to_argument()]);
-        waiting.push("--".into());
-        client.argv.splice(0..0, waiting);
+        let server = ToWarden::Start(Box::new(self.agent_program(&self.plan.server)));
         self.plan.held_ports.release_server();
-        self.tell(Layer::Server, &ToWarden::Start(Box::new(server)), &[])?;
-        // While the server starts, and before the client draws.
-        self.ledger.add("verified", json!({ "tasks": confirmed }));
-        self.notices.verified(self.plan, confirmed);
-        self.tell(Layer::Client, &ToWarden::Start(Box::new(client)), &[])?;
+        match &self.plan.client {
+            None => {
+                self.note_verified(confirmed);
+                self.tell(Layer::Server, &server, &[])?;
+            }
+            Some(client) => {
+                self.tell(Layer::Server, &server, &[])?;
+                // While the server starts, and before the client draws.
+                self.note_verified(confirmed);
+                let client = ToWarden::Start(Box::new(self.waiting_client(client)));
+                self.tell(Layer::Client, &client, &[])?;
+            }
+        }
         // Until this is on the disk the record has the outermost part, from which
         // all others descend.
         self.record.phase = Phase::Running;
         self.keep_record()
+    }
+
+    fn note_verified(&self, confirmed: usize) {
+        self.ledger.add("verified", json!({ "tasks": confirmed }));
+        self.notices.verified(self.plan, confirmed);
+    }
+
+    fn waiting_client(&self, client: &Client) -> Program {
+        let mut program = self.agent_program(&client.half);
+        let warden = self.plan.programs.warden.path.clone();
+        let mut waiting: Vec<std::ffi::OsString> = vec![warden.into(), "await".into()];
+        waiting.extend(["--link".into(), client.link.to_argument(), "--".into()]);
+        program.argv.splice(0..0, waiting);
+        program
     }
 
     fn agent_program(&self, half: &AgentHalf) -> Program {
@@ -294,11 +312,10 @@ impl Keeper<'_> {
         if let Some(name) = &half.password_variable {
             environment.push((name.into(), self.plan.password.clone().into()));
         }
-        let file = self.plan.program.file;
-        let checked = self.plan.program.path.clone();
+        let checked = self.plan.shell.as_ref().unwrap_or(&self.plan.program);
         Program {
             argv: half.argv.clone(),
-            expected: Some((checked, file.device, file.inode)),
+            expected: Some((checked.path.clone(), checked.file.device, checked.file.inode)),
             ..self.program(environment)
         }
     }
@@ -548,7 +565,7 @@ fn id_of(started: &[(ChildLabel, Pid)], label: ChildLabel) -> Option<Pid> {
     started.iter().find(|(l, _)| *l == label).map(|(_, pid)| *pid)
 }
 
-fn label_of(layer: Layer) -> ChildLabel {
+pub(super) fn label_of(layer: Layer) -> ChildLabel {
     if layer == Layer::Client { ChildLabel::Client } else { ChildLabel::Server }
 }
 

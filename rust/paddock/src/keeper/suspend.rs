@@ -28,19 +28,16 @@ impl Keeper<'_> {
                 let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
                 Err(Error::Stopped { by: by.into(), status })
             }
-            // The terminal's own keys, while the client has no terminal of its
+            // The terminal's own keys, while the agent has no terminal of its
             // own to get them from.
             SIGINT | SIGQUIT | SIGUSR1 | SIGUSR2 => {
-                if self.client.is_none() {
+                if self.foreground.is_none() {
                     // Nobody is there yet whom it could be passed on to.
                     let status = u8::try_from(128 + signal).unwrap_or(crate::error::status::FAILED);
                     return Err(Error::Stopped { by: "the keyboard".into(), status });
                 }
-                self.tell(
-                    Layer::Client,
-                    &ToWarden::Signal { label: ChildLabel::Agent, signal },
-                    &[],
-                )
+                let message = ToWarden::Signal { label: ChildLabel::Agent, signal };
+                self.tell(self.plan.terminal_layer(), &message, &[])
             }
             SIGTSTP => {
                 self.suspend();
@@ -74,10 +71,11 @@ impl Keeper<'_> {
         }
     }
 
-    /// The client's nono is in another session, so the terminal does not tell
+    /// The terminal's nono is in another session, so the terminal does not tell
     /// it of its size: the keeper does.
     fn tell_of_window_size(&self) {
-        if let Some(supervisor) = self.roster.entries().supervisors.get(&Layer::Client) {
+        let layer = self.plan.terminal_layer();
+        if let Some(supervisor) = self.roster.entries().supervisors.get(&layer) {
             let _ = PidFd::open_exact(*supervisor).and_then(|p| p.signal(Signal::WINCH));
         }
     }
@@ -117,18 +115,18 @@ impl Keeper<'_> {
         }
     }
 
-    /// The agent's client was stopped by a signal. Where a shell controls jobs
+    /// Whoever has the terminal was stopped by a signal. Where a shell controls jobs
     /// on a terminal, that is a suspension of the launch. Elsewhere nobody would
     /// ever continue it, and the kernel lets Ctrl-Z stop no such process
     /// (`setpgid(2)`, orphaned process groups): so it goes on.
-    pub(super) fn client_stopped(&mut self) {
+    pub(super) fn foreground_stopped(&mut self) {
         if super::terminal::has_job_control() {
             self.suspend();
             return;
         }
         let signal = Signal::CONT.as_raw();
         let message = ToWarden::Signal { label: ChildLabel::Agent, signal };
-        let _ = self.tell(Layer::Client, &message, &[]);
+        let _ = self.tell(self.plan.terminal_layer(), &message, &[]);
     }
 
     /// SIGCONT to every process, the wardens last: one that runs while its

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use confine::Layer;
 
+use super::half::Client;
 use super::plan::{Access, Grant, Plan, program_tree};
 use warden::Link;
 
@@ -20,7 +21,9 @@ impl Plan {
     pub(crate) fn grants(&self) -> Vec<Grant> {
         let mut grants = Vec::new();
         self.grant_server(&mut grants);
-        self.grant_client(&mut grants);
+        if let Some(client) = &self.client {
+            self.grant_client(client, &mut grants);
+        }
         let mut pen: Vec<Grant> =
             grants.iter().map(|grant| Grant { layer: "pen", ..grant.clone() }).collect();
         let mut add = |access, path: PathBuf, is_file| {
@@ -29,8 +32,9 @@ impl Plan {
         add(Access::Read, self.programs.nono.path.clone(), true);
         add(Access::Read, self.paths.inside.join("profiles"), false);
         add(Access::Read, self.paths.canaries_in_pen(), false);
-        add(Access::ReadWrite, self.paths.nono("server"), false);
-        add(Access::ReadWrite, self.paths.nono("client"), false);
+        for layer in self.inner_layers() {
+            add(Access::ReadWrite, self.paths.nono(&layer.to_string()), false);
+        }
         pen.sort_by(|a, b| {
             a.path.cmp(&b.path).then(a.access.name().cmp(b.access.name()).reverse())
         });
@@ -81,7 +85,7 @@ impl Plan {
         } else {
             add(Access::ReadWrite, self.paths.temporary("server"), false);
         }
-        if matches!(self.link, Link::Unix(_)) {
+        if matches!(self.link(), Some(Link::Unix(_))) {
             add(Access::ReadWrite, self.paths.link_folder(), false);
         }
         for (path, is_file) in self.program_grants() {
@@ -92,12 +96,12 @@ impl Plan {
         }
     }
 
-    fn grant_client(&self, grants: &mut Vec<Grant>) {
+    fn grant_client(&self, client: &Client, grants: &mut Vec<Grant>) {
         let mut add = |access, path: PathBuf, is_file| {
             grants.push(Grant { layer: "client", access, path, is_file });
         };
         add(Access::Read, self.workspace.root.clone(), false);
-        add(Access::ReadWrite, self.client.home.clone(), false);
+        add(Access::ReadWrite, client.half.home.clone(), false);
         add(Access::ReadWrite, self.paths.temporary("client"), false);
         for (path, is_file) in self.program_grants() {
             add(Access::Read, path, is_file);
@@ -181,7 +185,8 @@ impl Plan {
         if self.tier.isolates_network() {
             argv.words(&["--isolate", "net,loopback,ipc,uts"]);
         } else {
-            for port in [self.ports.server, self.ports.guard] {
+            let server = matches!(self.link(), Some(Link::Tcp(_))).then_some(self.ports.server);
+            for port in server.into_iter().chain([self.ports.guard]) {
                 argv.words(&["--open-port", &port.to_string()]);
             }
         }
@@ -192,9 +197,10 @@ impl Plan {
     pub(crate) fn server_argv(&self) -> Vec<OsString> {
         let mut argv = self.nono_argv("server");
         self.allow_sockets(&mut argv);
-        match &self.link {
-            Link::Unix(socket) => argv.option("--allow-unix-socket-bind", socket),
-            Link::Tcp(port) => argv.words(&["--open-port", &port.to_string()]),
+        match self.link() {
+            Some(Link::Unix(socket)) => argv.option("--allow-unix-socket-bind", socket),
+            Some(Link::Tcp(port)) => argv.words(&["--open-port", &port.to_string()]),
+            None => {}
         }
         // No network but the guard's port: it decides about names and addresses, and
         // tells whoever it refuses why.
@@ -203,10 +209,10 @@ impl Plan {
     }
 
     /// nono for the client sandbox, to be started in the pen.
-    pub(crate) fn client_argv(&self) -> Vec<OsString> {
+    pub(crate) fn client_argv(&self, client: &Client) -> Vec<OsString> {
         let mut argv = self.nono_argv("client");
         self.allow_sockets(&mut argv);
-        match &self.link {
+        match &client.link {
             // nono 0.81 forgets a single socket that is not there yet. Only the server
             // can make one in this folder, and only that one.
             Link::Unix(_) => argv.option("--allow-unix-socket-dir", &self.paths.link_folder()),

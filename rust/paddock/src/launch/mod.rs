@@ -8,13 +8,16 @@ mod config;
 mod config_edit;
 mod directories;
 mod environment;
+mod form;
 mod granted;
+mod half;
 mod hosts;
 mod id;
 mod layers;
 mod plan;
 mod ports;
 mod programs;
+mod shell;
 mod ssh;
 mod tier;
 mod unix;
@@ -34,12 +37,14 @@ pub(crate) use config::{KEYS, Project};
 pub(crate) use config_edit::add_for_agent;
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory, real};
 pub(crate) use environment::{PROXY_USER, Proxy};
+pub(crate) use form::Form;
 pub(crate) use granted::Kept;
+pub(crate) use half::{AgentHalf, Client};
 pub(crate) use hosts::{canonical_host, host_and_ports, policy, with_port};
 pub(crate) use id::LaunchId;
 pub(crate) use plan::{
-    Access, AgentHalf, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request,
-    lowered_landlock_abi, program_tree,
+    Access, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
+    program_tree,
 };
 pub(crate) use programs::{Found, NONO_KNOWN, Programs, Search, find_self, find_warden};
 pub(crate) use tier::Tier;

@@ -8,20 +8,22 @@ use std::path::{Path, PathBuf};
 use confine::Layer;
 use serde_json::json;
 
-use super::agent_program::{agent_program, unusable};
+use super::agent_program::agent_program;
 use super::directories::check_socket_path;
 use super::environment::{self, Proxy};
+use super::form::{self, Form};
 use super::granted::Kept;
+use super::half::{AgentHalf, Client, Halves, Made};
 use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
+use super::shell::Shell;
 use super::{
     AgainstRaces, Config, Directories, Found, LaunchId, OnProgramChange, OnViolation, Programs,
     ProjectFile, Tier, VerifySettings, Workspace,
 };
-use crate::agent::{self, Agent, Half, LinkKind, Values};
+use crate::agent::{self, Agent, LinkKind, Values};
 use crate::error::Error;
 use crate::gate::herdr::OwnPane;
-use crate::output::shown;
 use warden::Link;
 
 /// What the person asked for.
@@ -30,6 +32,10 @@ pub(crate) struct Request {
     pub(crate) agent: Option<String>,
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) tier: Option<Tier>,
+    /// What of the agent; a pair, where it is one and nothing is said.
+    pub(crate) form: Option<Form>,
+    /// It is to go on where its last conversation ended.
+    pub(crate) resume: bool,
     pub(crate) arguments: Vec<OsString>,
 }
 
@@ -98,23 +104,16 @@ impl Paths {
     }
 }
 
-/// One half of the agent, ready to be started.
-#[derive(Clone, Debug)]
-pub(crate) struct AgentHalf {
-    pub(crate) argv: Vec<OsString>,
-    pub(crate) environment: Vec<(OsString, OsString)>,
-    pub(crate) home: PathBuf,
-    /// To be made before it starts.
-    pub(crate) directories: Vec<PathBuf>,
-    pub(crate) password_variable: Option<String>,
-}
-
 /// Everything that is decided before anything is started.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) id: LaunchId,
+    pub(crate) form: Form,
     pub(crate) agent: Agent,
+    /// The agent's own.
     pub(crate) program: Found,
+    /// The shell that is started in its place.
+    pub(crate) shell: Option<Found>,
     pub(crate) programs: Programs,
     pub(crate) workspace: Workspace,
     pub(crate) tier: Tier,
@@ -129,12 +128,13 @@ pub(crate) struct Plan {
     pub(crate) paths: Paths,
     pub(crate) ports: Ports,
     pub(crate) held_ports: HeldPorts,
-    pub(crate) link: Link,
-    pub(crate) patience: std::time::Duration,
     pub(crate) hosts: Vec<String>,
     pub(crate) exceptions: BTreeMap<String, String>,
+    /// What runs under the server's policy: the agent's server, its one process, or a
+    /// shell.
     pub(crate) server: AgentHalf,
-    pub(crate) client: AgentHalf,
+    /// What has the terminal, in a sandbox of its own; else the server has it.
+    pub(crate) client: Option<Client>,
     /// The launch's password, random; in no argument and no record.
     pub(crate) password: String,
     pub(crate) proxy: Proxy,
@@ -157,11 +157,14 @@ impl Plan {
         }
         let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
         let agent = agent::load(name, &directories.agents())?;
+        let chosen = form::choose(&agent, request.form)?;
+        let form = chosen.form;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
         let config = &config.in_workspace(&workspace.root, directories)?;
         let tier = config.tier_of(request.tier)?;
         let against_races = AgainstRaces::find(tier, config.unix_of(name));
-        if against_races.strict && agent.file.link.kind == LinkKind::Unix {
+        let meets_at_a_socket = chosen.client.is_some_and(|(_, link)| link.kind == LinkKind::Unix);
+        if against_races.strict && meets_at_a_socket {
             return Err(Error::UnixLink { agent: name.to_owned() });
         }
         check_landlock()?;
@@ -187,10 +190,6 @@ impl Plan {
         values.set("paddock", &programs.paddock.path);
 
         let (ports, held_ports) = ports::choose(tier)?;
-        let link = match agent.file.link.kind {
-            LinkKind::Tcp => Link::Tcp(ports.server),
-            LinkKind::Unix => Link::Unix(paths.link_socket()),
-        };
         let password = random_password()?;
         values.set("program", &program.path);
         values.set("port", ports.server.to_string());
@@ -201,30 +200,31 @@ impl Plan {
         let secret = if tier.isolates_network() { None } else { Some(random_password()?) };
         let proxy = Proxy { port: ports.guard, secret };
         let way_out = environment::way_out(&proxy, &programs.warden.path, config.egress.ssh);
-        let half = |half: &'static str, settings: &Half, own: &[String], asked: &[OsString]| {
-            values_for_half(
-                &agent,
-                half,
-                settings,
-                own,
-                asked,
-                &values,
-                directories,
-                &paths,
-                &program,
-                tier,
-                &way_out,
-            )
+        let pane = pane_of(&agent, form);
+        let halves = Halves {
+            agent: &agent,
+            values: &values,
+            data: &directories.data,
+            paths: &paths,
+            program: &program,
+            tier,
+            way_out: &way_out,
+            port: ports.server,
+            pane: pane.as_ref(),
         };
-        let server = half("server", &agent.file.server, &[], &[])?;
         let own = settings.map_or(&[][..], |settings| &settings.arguments);
-        let client = half("client", &agent.file.client, own, &request.arguments)?;
+        let choose_shell = || {
+            let readable: Vec<&Path> = granted.iter().map(|grant| grant.path.as_path()).collect();
+            Shell::choose(config, std::env::var_os("SHELL").as_deref(), &readable)
+        };
+        let Made { server, client, shell } = halves.all(&chosen, request, own, choose_shell)?;
 
         let hosts = config.hosts_of(name, &agent.file.hosts)?;
         super::hosts::policy(&hosts, &config.egress.exceptions)?;
         Ok(Self {
             id,
-            patience: std::time::Duration::from_secs(agent.file.link.patience),
+            form,
+            shell,
             exceptions: config.egress.exceptions.clone(),
             on_violation: config.on_violation,
             verify: config.verify,
@@ -239,7 +239,6 @@ impl Plan {
             paths,
             ports,
             held_ports,
-            link,
             hosts,
             server,
             client,
@@ -258,11 +257,41 @@ impl Plan {
         super::hosts::policy(&self.hosts, &config.egress.exceptions).map(drop)
     }
 
+    /// The sandboxes in the pen.
+    pub(crate) fn inner_layers(&self) -> &'static [Layer] {
+        if self.client.is_some() { &[Layer::Server, Layer::Client] } else { &[Layer::Server] }
+    }
+
+    /// The sandbox of whoever has the terminal: its end is the launch's.
+    pub(crate) fn terminal_layer(&self) -> Layer {
+        if self.client.is_some() { Layer::Client } else { Layer::Server }
+    }
+
+    /// What runs in a sandbox, in a word.
+    pub(crate) fn part(&self, layer: Layer) -> &'static str {
+        match (layer, self.form) {
+            (Layer::Client, _) => "client",
+            (_, Form::Pair) => "server",
+            (_, Form::Solo) => "process",
+            (_, Form::Shell) => "shell",
+        }
+    }
+
+    /// Where client and server meet.
+    pub(crate) fn link(&self) -> Option<&Link> {
+        self.client.as_ref().map(|client| &client.link)
+    }
+
+    /// The pane of herdr's that the agent has. A shell is no agent.
+    pub(crate) fn pane(&self) -> Option<OwnPane> {
+        pane_of(&self.agent, self.form)
+    }
+
     /// Where the kernel's rule about sockets lets the half in `layer` reach: what
     /// the server listens at itself is of its own domain.
     pub(crate) fn reachable_sockets(&self, layer: Layer) -> Vec<PathBuf> {
         let mut paths = vec![self.paths.gate()];
-        if layer == Layer::Client && matches!(self.link, Link::Unix(_)) {
+        if layer == Layer::Client && matches!(self.link(), Some(Link::Unix(_))) {
             paths.push(self.paths.link_folder());
         }
         paths
@@ -288,7 +317,8 @@ impl Plan {
                 "reads": paths(Access::Read), "writes": paths(Access::ReadWrite),
             })
         };
-        json!({ "server": of_layer("server"), "client": of_layer("client") })
+        let layers = self.inner_layers().iter().map(ToString::to_string);
+        layers.map(|layer| (layer.clone(), of_layer(&layer))).collect()
     }
 
     /// For people and scripts: what would be started. Values of variables are
@@ -298,18 +328,19 @@ impl Plan {
             argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         };
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let names = |half: &AgentHalf| -> Vec<String> {
+        let part = |half: &AgentHalf| {
             let set = half.environment.iter().map(|(n, _)| n.to_string_lossy().into_owned());
             let mut names: Vec<String> =
                 set.chain(half.password_variable.iter().cloned()).collect();
             names.sort();
             names.dedup();
-            names
+            json!({ "argv": words(&half.argv), "environment": names, "home": text(&half.home) })
         };
         json!({
             "schema": 1,
             "launch": self.id.as_str(),
             "agent": self.agent.file.name,
+            "form": self.form.name(),
             "agentSource": self.agent.source.as_ref().map_or("shipped".into(), |p| text(p)),
             "tier": self.tier.name(),
             "unixRace": self.against_races.to_string(),
@@ -319,10 +350,10 @@ impl Plan {
                 "veil": self.tier.has_veil().then(|| words(&self.veil_argv(None))),
                 "pen": words(&self.pen_argv()),
                 "server": words(&self.server_argv()),
-                "client": words(&self.client_argv()),
+                "client": self.client.as_ref().map(|client| words(&self.client_argv(client))),
             },
-            "agentServer": { "argv": words(&self.server.argv), "environment": names(&self.server), "home": text(&self.server.home) },
-            "agentClient": { "argv": words(&self.client.argv), "environment": names(&self.client), "home": text(&self.client.home) },
+            "agentServer": part(&self.server),
+            "agentClient": self.client.as_ref().map(|client| part(&client.half)),
             "grants": self.grants().iter().map(|g| json!({
                 "layer": g.layer, "access": g.access.name(), "path": text(&g.path),
             })).collect::<Vec<_>>(),
@@ -337,73 +368,10 @@ impl Plan {
     }
 }
 
-#[allow(clippy::too_many_arguments)] // one place, and each is a different thing
-fn values_for_half(
-    agent: &Agent,
-    half: &'static str,
-    settings: &Half,
-    own_arguments: &[String],
-    arguments: &[OsString],
-    values: &Values,
-    directories: &Directories,
-    paths: &Paths,
-    program: &Found,
-    tier: Tier,
-    way_out: &[(OsString, OsString)],
-) -> Result<AgentHalf, Error> {
-    let home = directories.data.join("homes").join(&agent.file.name).join(half);
-    let mut values = values.clone();
-    values.set("home", &home);
-    let form = arguments.first().and_then(|a| settings.when.get(a.to_str()?));
-    let (template, rest) = match form {
-        Some(form) => (form, &arguments[1..]),
-        None => (&settings.argv, arguments),
-    };
-    let mut argv = fill_all(template, &values, agent)?;
-    argv.extend(own_arguments.iter().map(OsString::from));
-    argv.extend(rest.iter().cloned());
-    // The server's temporary directory is /tmp itself where the veil makes
-    // /tmp private; programs that have /tmp wired in find it there.
-    let temporary = if tier.has_veil() && half == "server" {
-        PathBuf::from("/tmp")
-    } else {
-        paths.temporary(half)
-    };
-    let mut variables = environment::for_agent(&home, &temporary, &program.path, &paths.programs());
-    let pane = OwnPane::of_this_process(agent.file.herdr_kind());
-    variables.extend(environment::for_gate(&paths.gate(), pane.as_ref()));
-    if half == "server" {
-        variables.extend_from_slice(way_out);
-    }
-    let asked = settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
-    if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
-        return Err(unusable(agent, format!("the variable {name} may not be passed to an agent")));
-    }
-    variables.extend(environment::from_caller(&settings.pass));
-    for (name, template) in &settings.set {
-        let value = values.fill(template).map_err(|reason| unusable(agent, reason))?;
-        variables.push((name.into(), value));
-    }
-    let leaves_home = |path: &PathBuf| {
-        path.components().any(|part| !matches!(part, std::path::Component::Normal(_)))
-    };
-    if let Some(path) = settings.directories.iter().find(|path| leaves_home(path)) {
-        return Err(unusable(agent, format!("{} is not a path below the home", shown(path))));
-    }
-    Ok(AgentHalf {
-        argv,
-        environment: variables,
-        directories: settings.directories.iter().map(|path| home.join(path)).collect(),
-        home,
-        password_variable: settings.password_variable.clone(),
-    })
-}
-
-fn fill_all(templates: &[String], values: &Values, agent: &Agent) -> Result<Vec<OsString>, Error> {
-    templates
-        .iter()
-        .map(|template| values.fill(template).map_err(|reason| unusable(agent, reason)))
-        .collect()
+/// The pane of herdr's that an agent has; a shell is none.
+fn pane_of(agent: &Agent, form: Form) -> Option<OwnPane> {
+    let kind = agent.file.herdr_kind();
+    if form == Form::Shell { None } else { OwnPane::of_this_process(kind) }
 }
 
 /// Landlock's signal and abstract-socket scopes came with ABI 6 (Linux 6.12,

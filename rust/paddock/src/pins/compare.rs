@@ -80,6 +80,7 @@ fn rule(kind: &str) -> Option<Rule> {
             Scale("access to the workspace", &["none", "read", "readwrite"], "none")
         }
         "agent.server.pass" => Grant("gets the caller's variable"),
+        "agent.solo.pass" => Grant("gets as one process the caller's variable"),
         "agent.client.pass" => Grant("gets in its client the caller's variable"),
         _ => return None,
     })

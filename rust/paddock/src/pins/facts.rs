@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Agent, Half, LinkKind};
+use crate::agent::{Agent, AgentFile, Half, LinkKind};
 use crate::files::sha256;
 use crate::launch::program_tree;
 
@@ -50,6 +50,12 @@ const NO_FACT: [&str; 3] = ["$schema", "description", "name"];
 /// So that one word with a space is not two.
 fn words(argv: &[String]) -> String {
     serde_json::to_string(argv).unwrap_or_default()
+}
+
+/// What an agent may be started as, by the names that these have in its file.
+fn halves(file: &AgentFile) -> impl Iterator<Item = (&'static str, &Half)> {
+    let pair = file.pair.iter().flat_map(|p| [("server", &p.server), ("client", &p.client)]);
+    pair.chain(file.solo.as_ref().map(|solo| ("solo", solo)))
 }
 
 /// nono shows its own directory in `/proc` where a policy says `/proc/self`. The
@@ -94,7 +100,7 @@ impl Facts {
         for host in &file.hosts {
             facts.add("agent.hosts", host);
         }
-        for (half, settings) in [("server", &file.server), ("client", &file.client)] {
+        for (half, settings) in halves(file) {
             for name in &settings.pass {
                 facts.add(&format!("agent.{half}.pass"), name);
             }
@@ -103,15 +109,18 @@ impl Facts {
             facts.add("reads", tree.to_string_lossy());
         }
         if agent.source.is_some() {
-            let link = if file.link.kind == LinkKind::Unix { "unix" } else { "tcp" };
-            facts.add("agent.link", link);
+            if let Some(pair) = &file.pair {
+                let link = if pair.link.kind == LinkKind::Unix { "unix" } else { "tcp" };
+                facts.add("agent.link", link);
+            }
             facts.add("agent.program.names", words(&file.program.names));
             facts.add("agent.program.native", words(&file.program.native));
             for rule in &file.gate {
                 facts.add("agent.gate", serde_json::to_string(rule).unwrap_or_default());
             }
-            facts.add_half("server", &file.server);
-            facts.add_half("client", &file.client);
+            for (half, settings) in halves(file) {
+                facts.add_half(half, settings);
+            }
         }
         facts
     }
@@ -120,6 +129,9 @@ impl Facts {
         self.add(&format!("agent.{half}.argv"), words(&settings.argv));
         for (word, argv) in &settings.when {
             self.add(&format!("agent.{half}.when.{word}"), words(argv));
+        }
+        if let Some(argv) = &settings.resume {
+            self.add(&format!("agent.{half}.resume"), words(argv));
         }
         for (name, value) in &settings.set {
             self.add(&format!("agent.{half}.set"), format!("{name}={value}"));

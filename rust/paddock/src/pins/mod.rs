@@ -294,16 +294,14 @@ fn add_policies(
     let sha = |pins: &Pins| pins.programs.get("nono").map(|nono| nono.sha256.clone());
     let same_nono = recorded.filter(|was| sha(was) == sha(present));
     let mut unknown = Vec::new();
-    for (layer, text) in
-        [("pen", &profiles.pen), ("server", &profiles.server), ("client", &profiles.client)]
-    {
+    for (layer, text) in profiles.all() {
         let hash = sha256(text.as_bytes());
         let known = same_nono.and_then(|was| was.policies.get(layer));
         match known.filter(|known| known.text == hash) {
             Some(known) => {
                 present.policies.insert(layer.into(), known.clone());
             }
-            None => unknown.push((layer, text.as_str())),
+            None => unknown.push((layer, text)),
         }
     }
     if !unknown.is_empty() {

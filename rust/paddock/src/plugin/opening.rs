@@ -140,7 +140,7 @@ fn planned(
         let message = format!("the directory of the pane cannot be used: {e}");
         Failure::new(ErrorKind::Target, message).next("focus another pane, then try again")
     })?;
-    let request = Request { agent, workspace: None, tier: None, arguments: Vec::new() };
+    let request = Request { agent, ..Request::default() };
     let mut failure = match Plan::make(&request, config, &desk.directories) {
         Ok(plan) => return Ok(plan),
         Err(error) => Failure::from(error),

@@ -13,6 +13,7 @@ use signal_hook::consts::SIGINT;
 
 use super::client::{Client, Outcome};
 use super::lines::{Commands, Lines, Next};
+use super::memory::Memory;
 use super::password::Password;
 use super::signals::Signals;
 
@@ -36,6 +37,11 @@ pub(super) enum Manner {
 /// Connects, runs what there is to run, and ends with the status that a shell would.
 pub(super) fn run(arguments: super::Attach) -> anyhow::Result<ExitCode> {
     let password = Password::from_environment()?;
+    let memory = match &arguments.conversations {
+        Some(directory) => Memory::below(directory, arguments.resume)?,
+        None => Memory::default(),
+    };
+    let recalled = memory.recalled().context("the last conversation cannot be read")?;
     let (commands, manner) = if !arguments.commands.is_empty() {
         let given = arguments.commands.into_iter().map(OsStringExt::into_vec).collect();
         (Commands::Given(given), Manner::Batch)
@@ -57,8 +63,14 @@ pub(super) fn run(arguments: super::Attach) -> anyhow::Result<ExitCode> {
             arguments.connect
         )?;
     }
+    if let Some(commands) = recalled {
+        writeln!(stdout, "Continued after {} commands:", commands.len())?;
+        for command in &commands {
+            writeln!(stdout, "  {command}")?;
+        }
+    }
     let mut conversation =
-        Conversation { client, interruptions, stdout, stderr: io::stderr().lock() };
+        Conversation { client, memory, interruptions, stdout, stderr: io::stderr().lock() };
     let status = conversation.hold(commands, manner)?;
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(u8::MAX)))
 }
@@ -79,6 +91,8 @@ fn stdin() -> anyhow::Result<OwnedFd> {
 pub(super) struct Conversation<O, E> {
     /// Whom the commands are passed to.
     pub(super) client: Client,
+    /// What the commands are kept in.
+    pub(super) memory: Memory,
     /// What cancels a command.
     pub(super) interruptions: Signals,
     /// Where output and prompts go.
@@ -129,7 +143,8 @@ impl<O: Write, E: Write> Conversation<O, E> {
     }
 
     fn run(&mut self, command: Vec<u8>) -> anyhow::Result<Outcome> {
-        let Self { client, interruptions, stdout, stderr } = self;
+        let Self { client, memory, interruptions, stdout, stderr } = self;
+        memory.add(&command).context("the conversation cannot be kept")?;
         client.run(command, interruptions, stdout, stderr)
     }
 

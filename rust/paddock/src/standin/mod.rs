@@ -12,6 +12,7 @@ mod job;
 mod lines;
 mod link;
 mod listener;
+mod memory;
 mod password;
 mod protocol;
 mod serve;
@@ -60,6 +61,12 @@ pub(crate) struct Attach {
     /// Run the commands in this file, one a line, and end; `-` is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "commands")]
     script: Option<PathBuf>,
+    /// Keep the commands in this directory, by the directory that they are run in
+    #[arg(long, value_name = "DIRECTORY")]
+    conversations: Option<PathBuf>,
+    /// Go on with the last conversation in this directory
+    #[arg(long, requires = "conversations")]
+    resume: bool,
 }
 
 /// Runs one half of the stand-in agent to its end.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::ledger::now_ms;
 use crate::error::Error;
 use crate::files::open_plain;
-use crate::launch::{Directories, LaunchId, Tier};
+use crate::launch::{Directories, Form, LaunchId, Tier};
 
 /// The version of the record's form.
 const SCHEMA: u32 = 2;
@@ -40,6 +40,9 @@ pub(crate) struct Record {
     pub(crate) launch: LaunchId,
     pub(crate) agent: String,
     pub(crate) tier: Tier,
+    /// What of the agent was launched; a pair, before there was anything else.
+    #[serde(default)]
+    pub(crate) form: Form,
     pub(crate) workspace: PathBuf,
     pub(crate) launch_directory: PathBuf,
     pub(crate) phase: Phase,
@@ -105,6 +108,7 @@ impl Record {
             launch,
             agent,
             tier,
+            form: Form::default(),
             workspace,
             launch_directory,
             phase: Phase::Starting,

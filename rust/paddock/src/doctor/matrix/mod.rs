@@ -268,7 +268,7 @@ pub(crate) fn survey(
         agent: Some(agent.to_owned()),
         workspace: Some(ground.workspace.clone()),
         tier: Some(tier),
-        arguments: Vec::new(),
+        ..Request::default()
     };
     let mut plan = Plan::make(&request, &config, directories)?;
     plan.narrow_hosts(&config)?;
@@ -313,7 +313,8 @@ pub(crate) fn survey(
         ready,
     )?;
     let answers = surveyed.layers.values().chain(&surveyed.veil).chain([&surveyed.outside]);
-    if surveyed.layers.len() != 3 || answers.map(Vec::len).any(|length| length != rows.len()) {
+    let layers = 1 + plan.inner_layers().len();
+    if surveyed.layers.len() != layers || answers.map(Vec::len).any(|length| length != rows.len()) {
         let what = "not every operation was tried in every place".into();
         return Err(Error::Unconfined { what });
     }

@@ -118,9 +118,9 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     let (folder, other) = (paths.link_folder(), paths.canaries_in_pen());
     // A server that listens on a port has no such folder; that of another is behind a
     // veil not the host's.
-    let (own, deeper, is_private) = match plan.link {
-        Link::Unix(_) => (SERVERS, IN_PEN, plan.tier.has_veil()),
-        Link::Tcp(_) => (INNER, INNER, false),
+    let (own, deeper, is_private) = match plan.link() {
+        Some(Link::Unix(_)) => (SERVERS, IN_PEN, plan.tier.has_veil()),
+        Some(Link::Tcp(_)) | None => (INNER, INNER, false),
     };
     rows.add("make a file in it", own, CreateFile(folder.join("new")));
     rows.add("make a file in another folder", HOST, CreateFile(other.join("new")));

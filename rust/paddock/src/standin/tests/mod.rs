@@ -23,6 +23,7 @@ use super::attach::{Conversation, Manner};
 use super::client::Client;
 use super::lines::Commands;
 use super::link::{Link, wait};
+use super::memory::Memory;
 use super::password::Password;
 use super::protocol::{Frame, VERSION};
 use super::serve::{Limits, Server};
@@ -94,7 +95,8 @@ impl Running {
         let (interruptions, _held) = Signals::none().unwrap();
         let (stdout, stderr) = (Vec::new(), Vec::new());
         let client = self.client();
-        let mut conversation = Conversation { client, interruptions, stdout, stderr };
+        let mut conversation =
+            Conversation { client, memory: Memory::default(), interruptions, stdout, stderr };
         let status = conversation.hold(commands, manner).unwrap();
         (status, conversation.stdout, conversation.stderr)
     }

@@ -1,0 +1,41 @@
+//! `paddock shell`.
+
+use super::run::{How, launch};
+use crate::agent::known_agents;
+use crate::cli::Shell;
+use crate::error::Error;
+use crate::launch::{Directories, Form, Request};
+use crate::state::find_launch;
+
+/// Launches a shell under the policy of an agent's server.
+pub(crate) fn shell(options: Shell) -> Result<u8, Error> {
+    let how = How { dry_run: options.dry_run, json: options.json };
+    launch(how, |directories| request(options, directories))
+}
+
+fn request(options: Shell, directories: &Directories) -> Result<Request, Error> {
+    let mut request = Request {
+        form: Some(Form::Shell),
+        workspace: options.workspace,
+        tier: options.tier,
+        arguments: options.arguments,
+        ..Request::default()
+    };
+    let Some(name) = options.of else { return Ok(request) };
+    let known = known_agents(&directories.agents());
+    if known.contains(&name) {
+        request.agent = Some(name);
+        return Ok(request);
+    }
+    let launch = find_launch(Some(&name), directories).map_err(|error| match error {
+        Error::LaunchUnknown { prefix: name } => {
+            Error::LaunchOrAgentUnknown { name, known: known.join(", ") }
+        }
+        error => error,
+    })?;
+    let record = launch.record;
+    request.agent = Some(record.agent);
+    request.workspace.get_or_insert(record.workspace);
+    request.tier.get_or_insert(record.tier);
+    Ok(request)
+}

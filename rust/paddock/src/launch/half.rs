@@ -1,0 +1,206 @@
+//! What of an agent is started in each sandbox.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use super::agent_program::unusable;
+use super::environment;
+use super::form::Chosen;
+use super::shell::Shell;
+use super::{Form, Found, Paths, Request, Tier};
+use crate::agent::{Agent, Half, LinkKind, Values};
+use crate::error::Error;
+use crate::gate::herdr::OwnPane;
+use crate::output::shown;
+use warden::Link;
+
+type Variables = Vec<(OsString, OsString)>;
+
+/// One half of the agent, or its one process, ready to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct AgentHalf {
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) environment: Variables,
+    pub(crate) home: PathBuf,
+    /// To be made before it starts.
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) password_variable: Option<String>,
+}
+
+/// The agent's client, and where it meets its server.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) half: AgentHalf,
+    pub(crate) link: Link,
+    /// How long it waits for the server.
+    pub(crate) patience: std::time::Duration,
+}
+
+/// What is started in the sandboxes of one form.
+pub(super) struct Made {
+    pub(super) server: AgentHalf,
+    pub(super) client: Option<Client>,
+    /// The program of a shell.
+    pub(super) shell: Option<Found>,
+}
+
+/// Where the arguments come from.
+enum Line<'a> {
+    /// The agent file's, and the person's after them: of the configuration, of this time.
+    Fresh(&'a [String], &'a [OsString]),
+    /// Those with which the agent goes on, and the person's after them.
+    Resumed(&'a [String], &'a [OsString]),
+    /// Not from the agent file.
+    Given(Vec<OsString>),
+}
+
+/// What the halves of one launch have in common.
+pub(super) struct Halves<'a> {
+    pub(super) agent: &'a Agent,
+    pub(super) values: &'a Values,
+    /// Where private homes are.
+    pub(super) data: &'a Path,
+    pub(super) paths: &'a Paths,
+    pub(super) program: &'a Found,
+    pub(super) tier: Tier,
+    /// For who has a way out.
+    pub(super) way_out: &'a [(OsString, OsString)],
+    /// The server's, where it listens on one.
+    pub(super) port: u16,
+    pub(super) pane: Option<&'a OwnPane>,
+}
+
+impl Halves<'_> {
+    /// What is started, as is asked for. `own` are arguments that the person has for
+    /// the agent at each start.
+    ///
+    /// # Errors
+    /// As [`Halves::make`], and when there is no shell.
+    pub(super) fn all(
+        &self,
+        chosen: &Chosen<'_>,
+        request: &Request,
+        own: &[String],
+        choose_shell: impl FnOnce() -> Result<Shell, Error>,
+    ) -> Result<Made, Error> {
+        let arguments = request.arguments.as_slice();
+        let asked_for = if request.resume {
+            Line::Resumed(own, arguments)
+        } else {
+            Line::Fresh(own, arguments)
+        };
+        let agent = self.agent.called();
+        match (chosen.form, chosen.client) {
+            (Form::Shell, _) => {
+                let shell = choose_shell()?;
+                let argv = Line::Given(shell.argv(agent, arguments));
+                let mut server = self.make("server", chosen.server, argv)?;
+                server.environment.retain(|(name, _)| !Shell::is_refused(name));
+                server.environment.extend(shell.variables(agent));
+                // There is nobody to show it to.
+                server.password_variable = None;
+                Ok(Made { server, client: None, shell: Some(shell.found) })
+            }
+            (_, None) => {
+                let server = self.make("server", chosen.server, asked_for)?;
+                Ok(Made { server, client: None, shell: None })
+            }
+            (_, Some((settings, link))) => {
+                let server = self.make("server", chosen.server, Line::Fresh(&[], &[]))?;
+                let half = self.make("client", settings, asked_for)?;
+                let patience = std::time::Duration::from_secs(link.patience);
+                let meets = match link.kind {
+                    LinkKind::Tcp => Link::Tcp(self.port),
+                    LinkKind::Unix => Link::Unix(self.paths.link_socket()),
+                };
+                Ok(Made {
+                    server,
+                    client: Some(Client { half, link: meets, patience }),
+                    shell: None,
+                })
+            }
+        }
+    }
+
+    /// What runs in the sandbox `sandbox` (`server` or `client`), as `settings` say.
+    ///
+    /// # Errors
+    /// When the agent file is not usable, or the agent cannot go on.
+    fn make(
+        &self,
+        sandbox: &'static str,
+        settings: &Half,
+        line: Line<'_>,
+    ) -> Result<AgentHalf, Error> {
+        let agent = self.agent;
+        let home = self.data.join("homes").join(&agent.file.name).join(sandbox);
+        let mut values = self.values.clone();
+        values.set("home", &home);
+        let argv = argv(agent, settings, line, &values)?;
+        // The server's temporary directory is /tmp itself where the veil makes
+        // /tmp private; programs that have /tmp wired in find it there.
+        let temporary = if self.tier.has_veil() && sandbox == "server" {
+            PathBuf::from("/tmp")
+        } else {
+            self.paths.temporary(sandbox)
+        };
+        let mut variables =
+            environment::for_agent(&home, &temporary, &self.program.path, &self.paths.programs());
+        variables.extend(environment::for_gate(&self.paths.gate(), self.pane));
+        if sandbox == "server" {
+            variables.extend_from_slice(self.way_out);
+        }
+        let asked =
+            settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
+        if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
+            let reason = format!("the variable {name} may not be passed to an agent");
+            return Err(unusable(agent, reason));
+        }
+        variables.extend(environment::from_caller(&settings.pass));
+        for (name, template) in &settings.set {
+            let value = values.fill(template).map_err(|reason| unusable(agent, reason))?;
+            variables.push((name.into(), value));
+        }
+        let leaves_home = |path: &PathBuf| {
+            path.components().any(|part| !matches!(part, std::path::Component::Normal(_)))
+        };
+        if let Some(path) = settings.directories.iter().find(|path| leaves_home(path)) {
+            return Err(unusable(agent, format!("{} is not a path below the home", shown(path))));
+        }
+        Ok(AgentHalf {
+            argv,
+            environment: variables,
+            directories: settings.directories.iter().map(|path| home.join(path)).collect(),
+            home,
+            password_variable: settings.password_variable.clone(),
+        })
+    }
+}
+
+fn argv(
+    agent: &Agent,
+    settings: &Half,
+    line: Line<'_>,
+    values: &Values,
+) -> Result<Vec<OsString>, Error> {
+    let (template, own, rest) = match line {
+        Line::Given(argv) => return Ok(argv),
+        Line::Resumed(own, arguments) => {
+            let none = || Error::NoResume { agent: agent.called().to_owned() };
+            (settings.resume.as_ref().ok_or_else(none)?, own, arguments)
+        }
+        Line::Fresh(own, arguments) => {
+            let form = arguments.first().and_then(|a| settings.when.get(a.to_str()?));
+            match form {
+                Some(form) => (form, own, &arguments[1..]),
+                None => (&settings.argv, own, arguments),
+            }
+        }
+    };
+    let filled = template.iter().map(|template| values.fill(template));
+    let mut argv: Vec<_> =
+        filled.collect::<Result<_, _>>().map_err(|reason| unusable(agent, reason))?;
+    argv.extend(own.iter().map(OsString::from));
+    argv.extend(rest.iter().cloned());
+    Ok(argv)
+}
