@@ -183,6 +183,19 @@ impl Host {
         self
     }
 
+    /// Makes an agent of one process, with the stand-in's server's policy.
+    pub fn add_solo_agent(&self, name: &str, argv: &str) -> &Self {
+        let text = format!(
+            "name = \"{name}\"\ntitle = \"an agent of one process\"\n\
+             program.names = [\"{{paddock}}\"]\n[solo]\nargv = [{argv}]\n"
+        );
+        let directory = format!(".config/paddock/agents/{name}");
+        self.write(&format!("{directory}/agent.toml"), &text);
+        let policy = include_str!("../../profiles/standin/server.json");
+        self.write(&format!("{directory}/server.json"), policy);
+        self
+    }
+
     /// Starts `command` and waits until its launch is running.
     pub fn start(&self, mut command: Command) -> Launch<'_> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

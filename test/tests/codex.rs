@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use paddock_test::files::{Listing, changes, listing};
-use paddock_test::host::{Host, LIMIT, Launch, TIERS, skip, wait_for};
+use paddock_test::host::{Host, LIMIT, Launch, TIERS, finish, skip, wait_for};
 use paddock_test::model::{ModelServer, Turn};
 use paddock_test::terminal::Terminal;
 use serde_json::Value;
@@ -37,6 +37,14 @@ impl Setup {
     /// The model has the shell tool run the commands that `script` makes for a
     /// host. `None` where Codex is not installed.
     fn new(script: impl FnOnce(&Host) -> Vec<String>) -> Option<Self> {
+        Self::with(|host| {
+            let shell = script(host).into_iter().map(Turn::Shell);
+            shell.chain([Turn::Say(LAST_WORDS.into())]).collect()
+        })
+    }
+
+    /// The model does this, turn by turn.
+    fn with(turns: impl FnOnce(&Host) -> Vec<Turn>) -> Option<Self> {
         let Some(program) = std::env::var_os("PADDOCK_TEST_CODEX").map(PathBuf::from) else {
             skip("Codex is not installed; scripts/test.sh installs it where npm is");
             return None;
@@ -46,9 +54,7 @@ impl Setup {
             host.write(&format!("{directory}/secret"), "a secret\n");
         }
         host.write("control/go", "");
-        let mut turns: Vec<Turn> = script(&host).into_iter().map(Turn::Shell).collect();
-        turns.push(Turn::Say(LAST_WORDS.into()));
-        let model = ModelServer::start(turns).unwrap();
+        let model = ModelServer::start(turns(&host)).unwrap();
         let port = model.port();
         host.configure(&format!(
             "[egress]\nhosts = [\"model.test:{port}\", \"{PRIVATE}\"]\n\
@@ -397,6 +403,67 @@ fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
 fn the_terminal_ui_of_codex_works_in_the_lesser_tiers() {
     codex_terminal_ui_in("isolated");
     codex_terminal_ui_in("ported");
+}
+
+/// A conversation begins in one launch and goes on in another, though a third, in
+/// another workspace and the same home, came between.
+fn codex_goes_on_in(tier: &str) {
+    let turns = ["First answer.", "Second answer."];
+    let Some(codex) = Setup::with(|_| turns.map(|text| Turn::Say(text.into())).into()) else {
+        return;
+    };
+    let host = &codex.host;
+    let exec = |workspace: &Path, prompt: &str| {
+        let mut command = host.paddock();
+        command.args(["run", "codex", "--tier", tier, "--workspace"]).arg(workspace);
+        let run = finish({
+            command.args(["--", "exec", prompt]);
+            command
+        });
+        assert_eq!(run.code(), Some(0), "{tier}: {run:#?}");
+        assert!(run.stdout.contains("First answer."), "{run:#?}");
+    };
+    let last_request = || {
+        let request = codex.model.requests().into_iter().rfind(has_tools).unwrap();
+        request["input"].to_string()
+    };
+    exec(&host.workspace(), "Remember the word quince.");
+    let other = host.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    exec(&other, "Remember the word medlar.");
+    assert!(!last_request().contains("quince"), "control: another conversation");
+
+    let terminal = Terminal::open();
+    let modes = terminal.modes();
+    let mut command = terminal.paddock(host);
+    command.args(["resume", "--", "Which word was it?"]);
+    let launch = host.start_as_it_is(command);
+    terminal.wait_for("Second answer.");
+    let (status, report) = launch.verify();
+    assert_eq!(status, Some(0), "{tier}: {report:#}");
+    terminal.send("\x04");
+    assert_eq!(launch.end().code(), Some(0), "{}", terminal.text());
+    assert_eq!(terminal.modes(), modes, "{}", terminal.text());
+    let asked = last_request();
+    for said in ["quince", "First answer.", "Which word was it?"] {
+        assert!(asked.contains(said), "{tier}: no {said:?} in {asked}");
+    }
+    assert!(!asked.contains("medlar"), "{tier}: {asked}");
+    let records = host.records();
+    assert_eq!(records[2]["workspace"], records[0]["workspace"]);
+    assert_eq!(records[2]["tier"], tier);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_conversation_of_codex_goes_on_in_a_fresh_launch() {
+    codex_goes_on_in("sealed");
+}
+
+#[test]
+fn a_conversation_of_codex_goes_on_in_the_lesser_tiers() {
+    codex_goes_on_in("isolated");
+    codex_goes_on_in("ported");
 }
 
 #[test]

@@ -48,6 +48,7 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
             "agentServer",
             "agentSource",
             "exceptions",
+            "form",
             "grants",
             "hosts",
             "launch",
@@ -63,7 +64,7 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
     assert_eq!(keys(&plan["agentClient"]), ["argv", "environment", "home"]);
     assert_eq!(keys(&plan["layers"]), ["client", "pen", "server", "veil"]);
     assert_eq!(keys(&plan["grants"][0]), ["access", "layer", "path"]);
-    assert_eq!(plan["schema"], 1);
+    assert_eq!((&plan["schema"], &plan["form"]), (&json!(1), &json!("pair")));
     assert_eq!(plan["workspace"], host.workspace().to_str().unwrap());
     assert_eq!(plan["ports"], json!({ "server": 4600, "guard": 4601 }));
     assert_eq!(plan["hosts"], json!(["a.test:8080"]));
@@ -156,10 +157,12 @@ fn list_shows_every_launch_with_its_state() {
             "agent",
             "boot",
             "ended",
+            "form",
             "keeper",
             "launch",
             "launchDirectory",
             "namespaces",
+            "pane",
             "parts",
             "phase",
             "reason",

@@ -198,6 +198,10 @@ fn a_launch_leaves_home_and_workspace_as_the_agent_left_them() {
             "{tier}"
         );
         let id = host.records()[0]["launch"].as_str().unwrap().to_owned();
+        // The stand-in keeps what was said, by the workspace.
+        let kept = host.agent_home("standin", "client").join("conversations");
+        let kept = std::fs::read_dir(kept).unwrap().next().unwrap().unwrap().file_name();
+        let conversation = kept.into_string().unwrap();
         let wanted: Vec<PathBuf> = [
             ".local",
             ".local/share",
@@ -205,6 +209,8 @@ fn a_launch_leaves_home_and_workspace_as_the_agent_left_them() {
             ".local/share/paddock/homes",
             ".local/share/paddock/homes/standin",
             ".local/share/paddock/homes/standin/client",
+            ".local/share/paddock/homes/standin/client/conversations",
+            &format!(".local/share/paddock/homes/standin/client/conversations/{conversation}"),
             ".local/share/paddock/homes/standin/server",
             ".local/share/paddock/homes/standin/server/made",
             ".local/state",
