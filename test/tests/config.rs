@@ -104,7 +104,8 @@ fn every_value_is_shown_with_where_it_comes_from() {
     host.add_agent("own", &format!("hosts = [\"file.test\"]\n{}", standin_file("own")));
     project(
         &host,
-        "# ours\ntier = \"sealed\"\n[egress]\nhosts = [\"a.test:443\", \"file.test\", \"c.test\"]\n",
+        "# ours\ntier = \"sealed\"\n[egress]\nhosts = [\"a.test:443\"]\n\
+         [agents.own]\nhosts = [\"file.test\", \"c.test\"]\n",
     );
     let run = host.run(&["config", "show"]);
     let file = own_file(&host).display().to_string();
@@ -203,7 +204,8 @@ fn what_a_project_file_would_widen_is_refused_and_nothing_runs() {
         ),
         (
             "[egress.exceptions]\n\"x.test\" = \"127.0.0.1\"\n",
-            "line 1: egress.exceptions =  is not for a project file: it would let agents do more",
+            "line 1: egress.exceptions = { \"x.test\" = \"127.0.0.1\" } is not for a project file: it \
+             would let agents do more",
         ),
         (
             "agents.standin.arguments = [\"-c\", \"id\"]\n",
@@ -329,17 +331,16 @@ fn a_strict_project_lets_nobody_make_a_socket() {
     host.add_agent("over-a-port", &standin_over_a_port("over-a-port"));
     host.configure("[agents.over-a-port]\nunix = \"mediated\"\n");
     std::fs::copy(probe(), host.workspace().join("probe")).unwrap();
-    let make = |tier: &str| {
-        let command = "bash -c 'exec 3<>/dev/tcp/0.0.0.0/1' 2>/dev/null; \
-            paddock grants >/dev/null 2>&1 && echo gate";
-        let run = finish(host.agent_command("over-a-port", &["--tier", tier], &[command]));
-        run.stdout
+    let connect = || {
+        let command = "./probe stream:$PADDOCK_GATE";
+        let run = finish(host.agent_command("over-a-port", &[], &[command]));
+        run.stdout.split_once(".sock ").unwrap_or_else(|| panic!("{run:?}")).1.to_owned()
     };
-    assert_eq!(make("sealed"), "gate\n", "control");
+    assert_eq!(connect(), "ok\n", "control");
     project(&host, "unix = \"strict\"\n");
     let planned = plan(&host, "over-a-port", &[]);
     assert!(planned["unixRace"].as_str().unwrap().contains("strict filter"), "{planned:#}");
-    assert_eq!(make("sealed"), "");
+    assert_eq!(connect(), "no Permission denied (os error 13)\n");
     host.assert_nothing_left();
 }
 
@@ -475,13 +476,16 @@ fn wherever_a_launch_starts_it_has_the_same_configuration() {
 fn what_is_granted_for_always_is_kept_in_the_file_in_force() {
     let host = Host::new();
     host.configure("# mine\n");
-    let plugins = host.write(".config/herdr/plugins/config/paddock/config.toml", "# herdr's\n");
+    let plugins = host.write(
+        ".config/herdr/plugins/config/paddock/config.toml",
+        "agent = \"standin\" # herdr's\n",
+    );
     let launch = host.start(host.standin_command(&["sleep 60"]));
     let run = host.run(&["grant", &launch.id, "host", "a.test", "--always"]);
     assert_eq!(run.code(), Some(0), "{run:?}");
     launch.terminate();
     let kept = std::fs::read_to_string(plugins).unwrap();
-    assert_eq!(kept, "# herdr's\n[agents.standin]\nhosts = [\"a.test\"]\n");
+    assert_eq!(kept, "agent = \"standin\" # herdr's\n\n[agents.standin]\nhosts = [\"a.test\"]\n");
     assert_eq!(std::fs::read_to_string(own_file(&host)).unwrap(), "# mine\n");
     assert_eq!(plan(&host, "standin", &[])["hosts"], json!(["a.test"]));
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use confine::escape::{escape, escape_short};
 use egress::Entry;
+use toml_edit::Item;
 
 use super::keys::{Key, Project, known};
 use super::text::Text;
@@ -188,7 +189,13 @@ impl Set<'_> {
     }
 
     fn refused(&self, name: &str, reason: &str) -> Error {
-        let value = self.text.value(name).map(ToString::to_string).unwrap_or_default();
+        let value = self.text.value(name).map_or_else(String::new, |item| match item {
+            Item::Table(table) => {
+                let lines = table.to_string();
+                format!("{{ {} }}", lines.trim().replace('\n', ", "))
+            }
+            item => item.to_string(),
+        });
         let value = escape_short(value.trim().as_bytes(), 80);
         self.file.widens(name, &format!("{} = {value} {reason}", escape(name.as_bytes())))
     }
