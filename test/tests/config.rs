@@ -491,6 +491,26 @@ fn what_is_granted_for_always_is_kept_in_the_file_in_force() {
 }
 
 #[test]
+fn what_is_kept_and_left_out_all_the_same_is_told() {
+    let host = Host::new();
+    let launch = host.start(host.standin_command(&["sleep 60"]));
+    let grant = |name: &str| host.run(&["grant", &launch.id, "host", name, "--always"]).stdout;
+    assert_eq!(grant("a.test"), "granted, for later launches of standin, too\n", "control");
+    let left_out = "granted for as long as this launch lives, and kept; but later launches of \
+        standin here do not have it: ";
+    let file = project(&host, "egress.hosts = [\"a.test\"]\n");
+    assert_eq!(grant("b.test"), format!("{left_out}{} leaves it out\n", file.display()));
+    project(&host, "egress.profile = \"none\"\n");
+    assert_eq!(grant("c.test"), format!("{left_out}egress.profile is \"none\"\n"));
+    project(&host, "x = 1\n");
+    assert!(grant("d.test").starts_with(&format!("{left_out}the project file ")));
+    launch.terminate();
+    let kept = std::fs::read_to_string(own_file(&host)).unwrap();
+    let wanted = "hosts = [\"a.test\", \"b.test\", \"c.test\", \"d.test\"]\n";
+    assert_eq!(kept, format!("[agents.standin]\n{wanted}"));
+}
+
+#[test]
 fn an_agent_has_no_part_of_the_file_in_force() {
     let host = Host::new();
     host.write(".config/herdr/plugins/config/paddock/config.toml", "");

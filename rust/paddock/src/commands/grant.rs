@@ -2,13 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use egress::Refusal;
 use serde_json::{Value, json};
 
 use super::grant_path::{check_scope, grant_path};
+use crate::agent;
 use crate::cli::{Grant, GrantKind};
 use crate::error::{Error, status};
 use crate::keeper::{Request, Scope, Wanted, ask_keeper};
-use crate::launch::{Config, Directories, add_for_agent, canonical_host, host_and_ports};
+use crate::launch::{
+    Config, Directories, EgressProfile, add_for_agent, canonical_host, host_and_ports, policy,
+};
 use crate::output::{print, shown};
 use crate::state::{Stored, find_launch};
 
@@ -92,7 +96,13 @@ fn grant_host(
         Scope::Always => {
             keep("hosts", host, launch, directories)
                 .map_err(|e| Error::GrantNotKept { reason: e.to_string() })?;
-            format!("granted, for later launches of {agent}, too")
+            match left_out(host, launch, directories) {
+                None => format!("granted, for later launches of {agent}, too"),
+                Some(why) => format!(
+                    "granted for as long as this launch lives, and kept; but later launches of \
+                     {agent} here do not have it: {why}"
+                ),
+            }
         }
     };
     Ok(Granted { text, answer, is_done: true })
@@ -152,6 +162,41 @@ fn kept_for(host: &str, agent: &str, directories: &Directories) -> Option<String
             .is_some_and(|(known, of)| known == host && of.iter().any(|port| ports.contains(port)))
     };
     config.egress.hosts.iter().chain(of_agent).find(is_for_it).cloned()
+}
+
+/// Why later launches of the agent in the launch's workspace would not have a host that
+/// is kept.
+fn left_out(host: &str, launch: &Stored, directories: &Directories) -> Option<String> {
+    let (name, workspace) = (&launch.record.agent, &launch.record.workspace);
+    let later = || {
+        let persons = Config::load(&directories.config_file())?;
+        let of_file = agent::load(name, &directories.agents())?.file.hosts;
+        let config = persons.in_workspace(workspace, directories)?;
+        let hosts = config.hosts_of(name, &of_file)?;
+        let allowed = policy(&hosts, &config.egress.exceptions)?;
+        let (host, ports) = host_and_ports(host).unzip();
+        let ports = ports.into_iter().flatten();
+        let has_it = host.is_some_and(|host| {
+            ports.into_iter().any(|port| {
+                !matches!(
+                    allowed.route(&host, port),
+                    Err(Refusal::HostNotAllowed { .. } | Refusal::PortNotAllowed { .. })
+                )
+            })
+        });
+        Ok::<_, Error>((has_it, config))
+    };
+    match later() {
+        Ok((true, _)) => None,
+        Ok((false, config)) if config.egress.profile == EgressProfile::None => {
+            Some("egress.profile is \"none\"".into())
+        }
+        Ok((false, config)) => {
+            let file = config.project.map(|project| shown(&project.path));
+            Some(format!("{} leaves it out", file.unwrap_or_else(|| "the configuration".into())))
+        }
+        Err(error) => Some(error.to_string()),
+    }
 }
 
 /// Writes an entry into the configuration, for later launches of that agent.

@@ -27,8 +27,8 @@ mod workspace;
 pub(crate) use agent_program::{agent_program, find_named_agent};
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{
-    Config, HostRow, OnProgramChange, OnViolation, Origin, ProjectFile, Row, Sources,
-    VerifySettings,
+    Config, EgressProfile, HostRow, OnProgramChange, OnViolation, Origin, ProjectFile, Row,
+    Sources, VerifySettings,
 };
 #[allow(unused_imports)] // the plugin has them
 pub(crate) use config::{Direction, HerdrSettings, OpenIn};
