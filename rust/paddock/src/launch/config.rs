@@ -286,7 +286,7 @@ mod tests {
     fn what_is_out_of_bounds_is_refused() {
         let config = Config::parse("").unwrap();
         assert_eq!(config.verify.turns(), 8);
-        assert_eq!(config.herdr.ratio.get(), 0.5);
+        assert_eq!(config.herdr.ratio, herdr::Ratio::default());
         assert_eq!(
             (config.herdr.open_in, config.herdr.direction),
             (OpenIn::Split, Direction::Right)

@@ -118,13 +118,11 @@ pub(super) fn check_names(table: &dyn TableLike, above: &str, place: &str) -> Re
         if !KEYS.iter().any(|key| key.name.starts_with(&below)) {
             return Err(Wrong { at: at(), what: unknown(name, above, place) });
         }
-        match item.as_table_like() {
-            Some(inner) => check_names(inner, &below, &format!("{place}{name}."))?,
-            None => {
-                let what = format!("`{name}` is a table: [{place}{name}]");
-                return Err(Wrong { at: at(), what });
-            }
-        }
+        let Some(inner) = item.as_table_like() else {
+            let what = format!("`{name}` is a table: [{place}{name}]");
+            return Err(Wrong { at: at(), what });
+        };
+        check_names(inner, &below, &format!("{place}{name}."))?;
     }
     Ok(())
 }
@@ -156,13 +154,11 @@ fn unknown(name: &str, above: &str, place: &str) -> String {
         let whole = |key: &&Key| same(last(key), name) || same(&key.name.replace('.', "-"), name);
         KEYS.iter().find(whole).map(|key| key.name.to_owned())
     };
-    match meant.or_else(elsewhere) {
-        Some(meant) => format!("unknown key `{name}`{place}: did you mean `{meant}`?"),
-        None => {
-            let here: Vec<&str> = here.into_iter().collect();
-            format!("unknown key `{name}`{place}; known there: {}", here.join(", "))
-        }
+    if let Some(meant) = meant.or_else(elsewhere) {
+        return format!("unknown key `{name}`{place}: did you mean `{meant}`?");
     }
+    let here: Vec<&str> = here.into_iter().collect();
+    format!("unknown key `{name}`{place}; known there: {}", here.join(", "))
 }
 
 /// The same word in another notation.

@@ -213,7 +213,7 @@ type Inside = (bool, usize);
 
 fn inside_of_list(list: &Array) -> Option<Inside> {
     match list.iter().last() {
-        Some(last) => Some((true, last.span()?.end)),
+        Some(value) => Some((true, value.span()?.end)),
         None => Some((false, list.span()?.start + 1)),
     }
 }

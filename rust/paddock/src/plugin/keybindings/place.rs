@@ -46,13 +46,12 @@ fn config(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<PathBuf, Keybin
     if let Some(file) = variable("HERDR_CONFIG_PATH") {
         return absolute("HERDR_CONFIG_PATH", file);
     }
-    let directory = match variable("XDG_CONFIG_HOME") {
-        Some(directory) => absolute("XDG_CONFIG_HOME", directory)?,
-        None => {
-            let home = variable("HOME")
-                .ok_or_else(|| KeybindingError::NoPlace { reason: "HOME is not set".into() })?;
-            absolute("HOME", home)?.join(".config")
-        }
+    let directory = if let Some(directory) = variable("XDG_CONFIG_HOME") {
+        absolute("XDG_CONFIG_HOME", directory)?
+    } else {
+        let home = variable("HOME")
+            .ok_or_else(|| KeybindingError::NoPlace { reason: "HOME is not set".into() })?;
+        absolute("HOME", home)?.join(".config")
     };
     Ok(directory.join("herdr/config.toml"))
 }

@@ -244,7 +244,7 @@ fn what_herdr_refuses_or_does_not_answer_changes_nothing() {
     home.write("x = 1\n");
     match install(&home.place) {
         Err(KeybindingError::RefusedBefore { told, .. }) => {
-            assert_eq!(told, "unknown config key x")
+            assert_eq!(told, "unknown config key x");
         }
         other => panic!("{other:?}"),
     }
