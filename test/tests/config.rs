@@ -10,8 +10,9 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use paddock_test::faults::{fault, parts};
 use paddock_test::host::{
-    Finished, Host, finish, paddock, probe, standin_file, standin_over_a_port,
+    Finished, Host, LIMIT, finish, paddock, probe, standin_file, standin_over_a_port, wait_for,
 };
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
@@ -439,6 +440,80 @@ fn a_launch_is_watched_as_often_as_is_configured() {
     let run = launch.terminate();
     assert_eq!(run.code(), Some(143), "{run:?}");
     host.assert_nothing_left();
+}
+
+/// How often the keeper's watch has gone to sleep.
+fn rests(host: &Host) -> u64 {
+    let keeper = host.records()[0]["keeper"]["pid"].as_u64().unwrap();
+    let tasks = std::fs::read_dir(format!("/proc/{keeper}/task")).unwrap();
+    let read = |path: PathBuf, file: &str| std::fs::read_to_string(path.join(file)).unwrap();
+    let watch = tasks
+        .map(|task| task.unwrap().path())
+        .find(|task| read(task.clone(), "comm") == "watch\n")
+        .expect("a thread that watches");
+    let status = read(watch, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn shorter_intervals_are_more_passes() {
+    let [often, seldom] = [Host::new(), Host::new()];
+    often.configure("[verify]\nevery = \"2s\"\n");
+    project(&often, "[verify]\nevery = \"50ms\"\n");
+    seldom.configure("[verify]\nevery = \"2s\"\n");
+    let launches = [&often, &seldom].map(|host| host.start(host.standin_command(&["sleep 60"])));
+    let before = [rests(&often), rests(&seldom)];
+    // Neither is asked for a pass, so that each rests between those that are due.
+    wait_for(LIMIT, || (rests(&often) >= before[0] + 200).then_some(())).expect("passes");
+    let seldom = rests(&seldom) - before[1];
+    assert!(seldom < 100, "{seldom} in the time of 200");
+    for launch in launches {
+        launch.terminate();
+    }
+}
+
+#[test]
+fn a_project_that_wants_the_launch_stopped_has_it_stopped() {
+    let host = Host::new();
+    host.configure("on-violation = \"warn\"\n");
+    let intrude = || {
+        let launch = host.start(host.standin_command(&["sleep 60"]));
+        let veil = parts(&host).iter().find(|(name, _)| name == "veil-init").expect("a veil").1;
+        let mut intrude = std::process::Command::new(fault());
+        let note = host.home().join("late");
+        host.dress(intrude.arg("intrude").arg(veil.to_string()).arg(note));
+        assert!(intrude.status().expect("it starts").success());
+        launch
+    };
+    let launch = intrude();
+    let violated = || host.ledger().iter().any(|line| line["event"] == "violation");
+    wait_for(LIMIT, || violated().then_some(())).expect("a violation");
+    assert_eq!(launch.verify().0, Some(126), "control: it goes on");
+    launch.terminate();
+
+    project(&host, "on-violation = \"stop\"\n");
+    let run = intrude().end();
+    assert_eq!(run.code(), Some(126), "{run:?}");
+    host.assert_nothing_left();
+}
+
+#[test]
+fn settings_for_an_agent_that_there_is_not_are_refused_if_another_was_meant() {
+    let host = Host::new();
+    host.configure("[agents.standn]\nunix = \"strict\"\n");
+    let message = format!(
+        "paddock: the configuration {} is not usable: [agents.standn]: there is no agent standn: \
+         did you mean standin?\n  next: correct the file, then try again\n",
+        own_file(&host).display()
+    );
+    assert_refused(&host, &host.standin(&["echo ran"]), &message);
+    // One that a person has elsewhere.
+    host.configure("[agents.elsewhere]\nunix = \"strict\"\n");
+    assert_eq!(host.standin(&["echo ran"]).stdout, "ran\n");
+    project(&host, "[agents.codexx]\nhosts = []\n");
+    let run = host.run(&["run", "standin", "--dry-run"]);
+    assert!(run.stderr.contains("there is no agent codexx: did you mean codex?"), "{run:?}");
 }
 
 #[test]

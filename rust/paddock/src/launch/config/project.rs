@@ -9,9 +9,10 @@ use confine::escape::{escape, escape_short};
 use egress::Entry;
 use toml_edit::Item;
 
-use super::keys::{Key, Project, known};
+use super::keys::{Key, Project, known, nearest};
 use super::text::Text;
 use super::{Config, EgressProfile};
+use crate::agent::known_agents;
 use crate::error::Error;
 use crate::files::read_plain;
 use crate::launch::{Directories, Tier, UnixMode, Workspace};
@@ -58,6 +59,9 @@ impl Config {
         root: &Path,
         directories: &Directories,
     ) -> Result<Self, Error> {
+        let known = known_agents(&directories.agents());
+        self.check_agents(&known)
+            .map_err(|reason| Error::Configuration { path: directories.config_file(), reason })?;
         let path = root.join(PROJECT_FILE);
         let unusable = |reason: String| Error::ProjectFile { path: path.clone(), reason };
         let bytes = match read_plain(&path, MOST) {
@@ -67,7 +71,26 @@ impl Config {
         };
         let text = String::from_utf8(bytes).map_err(|_| unusable("it is not UTF-8".into()))?;
         let text = Text::parse(&text).map_err(unusable)?;
-        self.tightened(&text, &path, &directories.config_file())
+        let config = self.tightened(&text, &path, &directories.config_file())?;
+        config.check_agents(&known).map_err(unusable)?;
+        Ok(config)
+    }
+
+    /// Refuses settings for an agent that there is not, if one with nearly that name
+    /// is: they would be without effect, and nobody told. Others may be for an agent
+    /// that the person has elsewhere.
+    fn check_agents(&self, known: &[String]) -> Result<(), String> {
+        let of_project = self.project.iter().flat_map(|project| project.hosts_of_agents.keys());
+        for name in self.agents.keys().chain(of_project) {
+            let meant = nearest(name, known.iter().map(String::as_str));
+            if let Some(meant) = meant.filter(|meant| meant != name && !known.contains(name)) {
+                let name = escape(name.as_bytes());
+                return Err(format!(
+                    "[agents.{name}]: there is no agent {name}: did you mean {meant}?"
+                ));
+            }
+        }
+        Ok(())
     }
 
     fn tightened(&self, text: &Text, path: &Path, persons: &Path) -> Result<Self, Error> {
