@@ -5,6 +5,7 @@ mod herdr;
 mod prune;
 mod resume;
 mod shell;
+pub(crate) mod status;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -64,6 +65,10 @@ pub(crate) enum Command {
     List(Output),
     /// Remove the records and ledgers of launches that are over
     Prune(Prune),
+    /// Show how every launch stands, in a line each
+    Status(status::Status),
+    /// Show every launch, live, and act on it
+    Overlay(status::Overlay),
     /// Show what happened in a launch
     Log(Log),
     /// Show a launch, or what Paddock would use here

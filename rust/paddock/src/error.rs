@@ -70,6 +70,8 @@ pub(crate) enum Error {
     NoNamespaces { tier: &'static str, reason: String, setting: String },
     #[error("the agent {agent} has no way to go on where it ended")]
     NoResume { agent: String },
+    #[error("the overlay needs a terminal")]
+    NoTerminal,
     #[error("no thread can be started for {what}: {reason}")]
     NoThread { what: &'static str, reason: String },
     #[error("there is no launch to go on with: {reason}")]
@@ -195,6 +197,7 @@ impl Error {
             }
             Self::NoResume { agent } => format!("paddock run {agent} starts it afresh"),
             Self::NothingToResume { advice, .. } => advice.clone(),
+            Self::NoTerminal => "paddock status prints the same in lines".into(),
             Self::NoThread { .. } => "ulimit -u shows how many you may have".into(),
             // Every other tier is made of them.
             Self::NoNamespaces { setting, .. } => {

@@ -12,11 +12,13 @@ mod keeper;
 mod launch;
 mod notices;
 mod output;
+mod overlay;
 mod pins;
 mod plugin;
 #[cfg(test)]
 mod reference;
 mod standin;
+mod standing;
 mod state;
 
 use std::process::ExitCode;
@@ -51,6 +53,8 @@ fn perform(command: Command) -> Result<u8, error::Error> {
         Command::Verify(which) => commands::verify(&which),
         Command::Stop(which) => commands::stop(&which),
         Command::List(options) => commands::list(&options),
+        Command::Status(options) => commands::status(&options),
+        Command::Overlay(options) => overlay::overlay(&options),
         Command::Log(options) => commands::log(&options),
         Command::Info(options) => commands::info(&options),
         Command::Doctor(options) => commands::doctor(&options),

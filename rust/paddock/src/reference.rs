@@ -18,6 +18,7 @@ const RECORDS: &str = include_str!("../../../docs/reference/records.md");
 const LOG: &str = include_str!("../../../docs/reference/log.md");
 /// What `paddock log` says of each event.
 const WORDS: &str = include_str!("commands/log/words.rs");
+const STATUS: &str = include_str!("../../../docs/reference/status.md");
 const GATE: &str = include_str!("../../../docs/reference/gate.md");
 
 /// The first fenced block in that language.
@@ -231,5 +232,60 @@ fn the_sums_of_hosts_are_documented() {
         for key in object.as_object().unwrap().keys() {
             assert!(source.contains(&format!("\"{key}\": ")), "{key}");
         }
+    }
+}
+
+#[test]
+fn the_status_is_documented_with_every_key() {
+    use crate::commands::status_of;
+    use crate::keeper::{Asked, BlockedCounts, Failure, Reason, Status, Task, Wanted};
+    use crate::standing::{Held, Standing};
+    let reasons = vec![Reason::default()];
+    let task = Task { reasons, layer: Some(Layer::Server), ..Task::default() };
+    let failure = Failure { task: Some(task), ..Failure::default() };
+    let told = Status {
+        blocked: BlockedCounts::default(),
+        questions: vec![Asked { number: 1, wanted: Wanted::Host("a.test".into()) }],
+        last_violation: Some(failure),
+        ..Status::default()
+    };
+    let standing = Standing {
+        launch: String::new(),
+        agent: String::new(),
+        tier: "sealed",
+        workspace: "/w".into(),
+        pane: None,
+        directory: "/d".into(),
+        state: "running",
+        held: Held::Confined,
+        what: None,
+        started: 0,
+        ended: None,
+        told: Some(told),
+    };
+    let example: serde_json::Value = serde_json::from_str(block(STATUS, "json")).unwrap();
+    let (shown, printed) = (&example["launches"][0], status_of(&standing));
+    for pointer in [
+        "",
+        "/blocked",
+        "/questions/0",
+        "/questions/0/wanted",
+        "/lastViolation",
+        "/lastViolation/task",
+        "/lastViolation/task/reasons/0",
+    ] {
+        let keys = |value: &serde_json::Value| -> Vec<String> {
+            let object = value.pointer(pointer).and_then(|v| v.as_object()).expect(pointer);
+            let mut keys: Vec<String> = object.keys().cloned().collect();
+            keys.sort();
+            keys
+        };
+        assert_eq!(keys(shown), keys(&printed), "{pointer}");
+    }
+    for held in [Held::Confined, Held::Unconfined, Held::Unknown, Held::Ended] {
+        assert!(STATUS.contains(&format!("`{}`", held.name())), "{held:?}");
+    }
+    for state in ["starting", "running", "suspended", "stale", "ended"] {
+        assert!(STATUS.contains(&format!("`{state}`")), "{state}");
     }
 }

@@ -37,6 +37,19 @@ pub(crate) enum RequestKind {
     Request,
 }
 
+impl RequestKind {
+    /// As in an agent file.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Grants => "grants",
+            Self::Herdr => "herdr",
+            Self::Notify => "notify",
+            Self::Report => "report",
+            Self::Request => "request",
+        }
+    }
+}
+
 /// One of the two sandboxes in the pen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

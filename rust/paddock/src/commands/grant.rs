@@ -46,7 +46,7 @@ pub(crate) fn grant(options: &Grant) -> Result<u8, Error> {
             return Err(Error::Grant { reason });
         }
         Wanted::Path { path, write } => {
-            check_scope(options)?;
+            check_scope(!options.once && !options.for_launch)?;
             grant_path(&path, write, &launch, &directories)?
         }
     };
@@ -56,6 +56,28 @@ pub(crate) fn grant(options: &Grant) -> Result<u8, Error> {
         print(format_args!("{}", granted.text))?;
     }
     Ok(if granted.is_done { 0 } else { status::FAILED })
+}
+
+/// A person's answer to a question of a launch's, as the overlay gives it: a scope, or
+/// none to deny it. What came of it, for a person.
+///
+/// # Errors
+/// When it was not granted, or not kept.
+pub(crate) fn answer_question(
+    wanted: Wanted,
+    scope: Option<Scope>,
+    launch: &Stored,
+    directories: &Directories,
+) -> Result<String, Error> {
+    let granted = match (wanted, scope) {
+        (wanted, None) => deny(wanted, launch)?,
+        (Wanted::Host(host), Some(scope)) => grant_host(&host, scope, launch, directories)?,
+        (Wanted::Path { path, write }, Some(scope)) => {
+            check_scope(scope == Scope::Always)?;
+            grant_path(&path, write, launch, directories)?
+        }
+    };
+    Ok(granted.text)
 }
 
 fn scope(options: &Grant) -> Scope {

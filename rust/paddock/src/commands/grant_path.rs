@@ -6,7 +6,6 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::grant::{Granted, ask, keep};
-use crate::cli::Grant;
 use crate::error::Error;
 use crate::keeper::{Request, Scope, Wanted};
 use crate::launch::{Access, Config, Directories, Kept};
@@ -17,8 +16,8 @@ use crate::state::Stored;
 ///
 /// # Errors
 /// When that was asked for.
-pub(super) fn check_scope(options: &Grant) -> Result<(), Error> {
-    if !options.once && !options.for_launch {
+pub(super) fn check_scope(is_for_later: bool) -> Result<(), Error> {
+    if is_for_later {
         return Ok(());
     }
     let reason = "a path is granted with --always or not at all: a sandbox that runs cannot be \

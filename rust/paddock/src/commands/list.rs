@@ -7,6 +7,7 @@ use crate::cli::Output;
 use crate::error::Error;
 use crate::launch::{Directories, Form};
 use crate::output::{complain, print, shown};
+use crate::standing::short_time;
 use crate::state::{now_ms, stored_launches};
 
 /// Lists launches, oldest first.
@@ -42,19 +43,9 @@ pub(crate) fn list(options: &Output) -> Result<u8, Error> {
                 Form::Pair | Form::Solo => record.agent.clone(),
             },
             record.tier.name(),
-            age(now_ms().saturating_sub(record.started)),
+            short_time(now_ms().saturating_sub(record.started)),
             shown(&record.workspace),
         ))?;
     }
     Ok(0)
-}
-
-fn age(milliseconds: u64) -> String {
-    let seconds = milliseconds / 1000;
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }

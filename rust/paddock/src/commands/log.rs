@@ -11,7 +11,9 @@ use std::io::ErrorKind;
 use follow::Changes;
 use hosts::Hosts;
 use line::Style;
+pub(crate) use line::{Parts, parts, shown_time};
 use out::{Out, Stop};
+pub(crate) use words::{Tone, bytes};
 
 use crate::cli::Log;
 use crate::error::Error;

@@ -12,22 +12,26 @@ mod prune;
 mod resume;
 mod run;
 mod shell;
+mod status;
 mod stop;
 mod verify;
 
 pub(crate) use config::config;
 pub(crate) use doctor::doctor;
-pub(crate) use grant::grant;
+pub(crate) use grant::{answer_question, grant};
 pub(crate) use info::info;
 pub(crate) use list::list;
-pub(crate) use log::log;
-pub(crate) use pin::pin;
+pub(crate) use log::{Parts, Tone, bytes, log, parts, shown_time};
+pub(crate) use pin::{lines as pin_lines, pin};
 pub(crate) use prune::prune;
 pub(crate) use resume::resume;
 pub(crate) use run::run;
 pub(crate) use shell::shell;
+pub(crate) use status::status;
+#[cfg(test)]
+pub(crate) use status::to_json as status_of;
 pub(crate) use stop::{end_launch, stop};
-pub(crate) use verify::{look, verify};
+pub(crate) use verify::{ask as verify_now, look, verify};
 
 use crate::cli::Which;
 use crate::error::Error;
@@ -61,7 +65,7 @@ pub(crate) fn living_keepers(directories: &Directories) -> Vec<confine::ProcessI
 
 /// Whether the launch's keeper was stopped, by Ctrl-Z or SIGSTOP: it hears
 /// nothing then.
-fn is_suspended(launch: &Stored) -> bool {
+pub(crate) fn is_suspended(launch: &Stored) -> bool {
     use confine::proc::{State, TaskFiles};
     let keeper = launch.record.keeper;
     launch.is_kept

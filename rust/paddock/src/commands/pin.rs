@@ -40,7 +40,7 @@ pub(crate) fn pin(options: &Pin) -> Result<u8, Error> {
             })
         ))?;
     } else {
-        show(&comparison, state)?;
+        lines(&comparison, state).iter().try_for_each(print)?;
         print(format_args!("file     {}", shown(&path)))?;
         if state == "refused" {
             print(format_args!("next: {}", pins::accept_command(name, tier)))?;
@@ -49,9 +49,11 @@ pub(crate) fn pin(options: &Pin) -> Result<u8, Error> {
     Ok(exit)
 }
 
-fn show(comparison: &Comparison, state: &str) -> Result<(), Error> {
+/// What is recorded and what is there, in lines; escaped.
+pub(crate) fn lines(comparison: &Comparison, state: &str) -> Vec<String> {
+    let mut lines = Vec::new();
     let present = &comparison.present;
-    print(format_args!("agent    {} ({})", present.agent, present.tier))?;
+    lines.push(format!("agent    {} ({})", present.agent, present.tier));
     let told = match state {
         "accepted" => "what is here now is recorded",
         "not-recorded" => "nothing is recorded; the first launch does that",
@@ -59,24 +61,24 @@ fn show(comparison: &Comparison, state: &str) -> Result<(), Error> {
         "changed" => "not as recorded: the next launch says so and goes on",
         _ => "as recorded",
     };
-    print(format_args!("state    {told}"))?;
+    lines.push(format!("state    {told}"));
     for (layer, policy) in &present.policies {
-        print(format_args!("policy   {} {layer}", policy.resolved))?;
+        lines.push(format!("policy   {} {layer}", policy.resolved));
         for changed in comparison.policies.iter().filter(|changed| changed.layer == layer) {
-            print(format_args!("   was   {}", changed.was))?;
+            lines.push(format!("   was   {}", changed.was));
             for change in &changed.changes {
                 let sign = if change.widens { '+' } else { '-' };
                 let what = confine::escape::escape(change.what.as_bytes());
-                print(format_args!("     {sign} {what}"))?;
+                lines.push(format!("     {sign} {what}"));
             }
         }
     }
     for (name, program) in &present.programs {
         let path = shown(program.file.path());
-        print(format_args!("program  {} {name} {path}", program.sha256))?;
+        lines.push(format!("program  {} {name} {path}", program.sha256));
         for changed in comparison.programs.iter().filter(|changed| changed.name == name) {
-            print(format_args!("   was   {}", changed.was.sha256))?;
+            lines.push(format!("   was   {}", changed.was.sha256));
         }
     }
-    Ok(())
+    lines
 }

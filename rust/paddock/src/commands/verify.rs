@@ -43,7 +43,9 @@ pub(crate) fn look(launch: &Stored, keepers: &[ProcessId]) -> (u8, Value) {
     if launch.is_kept { ask(launch) } else { left_behind(launch, keepers) }
 }
 
-fn ask(launch: &Stored) -> (u8, Value) {
+/// Has a launch's keeper look at everything now: the exit status for what was found,
+/// and the report.
+pub(crate) fn ask(launch: &Stored) -> (u8, Value) {
     let socket = launch.record.launch_directory.join("control.sock");
     let failed = |error: String| json!({ "ok": false, "error": error });
     let mut value = if is_suspended(launch) {

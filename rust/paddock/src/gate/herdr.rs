@@ -9,6 +9,7 @@
 
 mod answer;
 mod client;
+mod focus;
 mod line;
 mod own_pane;
 mod relay;
@@ -21,7 +22,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 pub(crate) use client::{ClientError, HerdrClient};
-pub(crate) use line::read_line_by;
+pub(crate) use focus::focus_pane;
+pub(crate) use line::{read_line, read_line_by};
 pub(crate) use own_pane::{OwnPane, plain_name};
 pub(crate) use relay::Relay;
 use request::{Refusal, Request};

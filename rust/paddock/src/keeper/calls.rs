@@ -19,6 +19,7 @@ use super::herdr_desk::open_relay;
 use super::questions::{Questions, Reply, Scope, Wanted};
 use super::roster::Roster;
 use super::rules::{AgentProgram, allow};
+use super::tally::Tally;
 use crate::agent::{GateRule, RequestKind};
 use crate::error::Error;
 use crate::gate::herdr::Relay;
@@ -47,6 +48,7 @@ pub(super) struct Desk {
     pub(super) launch: String,
     pub(super) questions: Questions,
     pub(super) guard: GuardHandle,
+    pub(super) tally: Arc<Tally>,
     /// To herdr, where the keeper is in a pane of it.
     pub(super) relay: Option<Relay>,
     hashes: Hashes,
@@ -75,6 +77,7 @@ impl Desk {
             launch: plan.id.as_str().to_owned(),
             questions: Questions::default(),
             guard: GuardHandle::new(&plan.hosts, &plan.exceptions),
+            tally: Arc::default(),
             relay,
             hashes: Hashes::default(),
             last_told: Mutex::default(),
@@ -95,6 +98,7 @@ impl Desk {
                     let refusal = not_the_caller();
                     let details = json!({ "caller": process.id(), "why": refusal.to_string() });
                     self.ledger.add_from_outside("gate-refused", details);
+                    self.tally.sent_away();
                     let _ = channel.send(&Answer::from(refusal), &[]);
                     return;
                 }
@@ -148,6 +152,7 @@ impl Desk {
             "refused": refusal.map(|refusal| json!({ "code": refusal.code, "why": refusal.why })),
         });
         self.ledger.add_from_outside("gate-call", details);
+        self.tally.gate_call(kind, refusal.is_some());
     }
 
     fn do_it(&self, process: &PidFd, call: &Call, caller: &Caller) -> Answer {

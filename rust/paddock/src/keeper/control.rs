@@ -7,15 +7,18 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use confine::ProcessId;
 use confine::escape::escape;
 use confine::pidfd::PidFd;
+use rustix::io::retry_on_intr;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::ancestry::ancestors_up_to;
+use super::answer::{self, LastPass};
 use super::calls::Desk;
 use super::events::Event;
 use super::questions::{Scope, Wanted};
@@ -23,9 +26,13 @@ use super::roster::Roster;
 use super::verifier::{Report, TaskReport};
 use super::{Keeper, watch};
 use crate::error::Error;
+use crate::gate::herdr::read_line;
 
 /// The longest request, in bytes: a path, and what is around it.
 const MOST_REQUEST: u64 = 16 * 1024;
+
+/// The longest answer: a report of some tens of thousands of tasks.
+const MOST_ANSWER: usize = 64 << 20;
 
 /// For one request or one answer.
 const LIMIT: Duration = Duration::from_secs(15);
@@ -46,17 +53,43 @@ pub(crate) enum Request {
     Revoke { host: String },
     /// What waits for an answer.
     Questions,
+    /// How the launch stands, without a pass.
+    Status { details: bool },
 }
 
 /// Asks the keeper at `socket`.
 pub(crate) fn ask_keeper(socket: &Path, request: &Request) -> std::io::Result<Value> {
-    let mut stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(Some(LIMIT))?;
-    stream.set_write_timeout(Some(LIMIT))?;
+    ask_keeper_within(socket, request, LIMIT)
+}
+
+/// The same, for those who cannot wait so long.
+///
+/// # Errors
+/// `TimedOut` at the limit, whatever the other end does.
+pub(crate) fn ask_keeper_within(
+    socket: &Path,
+    request: &Request,
+    limit: Duration,
+) -> std::io::Result<Value> {
+    let deadline = Instant::now() + limit;
+    let mut stream = connect_within(socket, limit)?;
     stream.write_all(format!("{}\n", json!({ "request": request })).as_bytes())?;
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
-    Ok(serde_json::from_str(&answer)?)
+    let answer = read_line(&stream, MOST_ANSWER, deadline)?;
+    if answer.len() > MOST_ANSWER {
+        return Err(std::io::Error::other("the answer is too long"));
+    }
+    Ok(serde_json::from_slice(&answer)?)
+}
+
+/// `connect(2)` waits while the listener's queue is full, for as long as sending may
+/// take (`socket(7)`, `SO_SNDTIMEO`).
+fn connect_within(path: &Path, limit: Duration) -> std::io::Result<UnixStream> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+    let stream = UnixStream::from(socket_with(family, kind, SocketFlags::CLOEXEC, None)?);
+    stream.set_write_timeout(Some(limit))?;
+    let address = SocketAddrUnix::new(path)?;
+    retry_on_intr(|| connect(&stream, &address))?;
+    Ok(stream)
 }
 
 /// Where the control thread finds the watch once there is one. The handle stays
@@ -72,7 +105,7 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
     let (roster, events, watch) =
         (keeper.roster.clone(), keeper.events.sender.clone(), keeper.shared_watch.clone());
-    let desk = keeper.desk.clone();
+    let (desk, last_pass) = (keeper.desk.clone(), keeper.last_pass.clone());
     std::thread::Builder::new()
         .name("control".into())
         .spawn(move || {
@@ -82,7 +115,7 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
                     std::thread::sleep(Duration::from_millis(20));
                     continue;
                 };
-                let answer = serve(&stream, &roster, &events, &watch, &desk);
+                let answer = serve(&stream, &roster, &events, &watch, &last_pass, &desk);
                 let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
             }
         })
@@ -100,6 +133,7 @@ fn serve(
     roster: &Roster,
     events: &Sender<Event>,
     watch: &SharedWatch,
+    last_pass: &LastPass,
     desk: &Desk,
 ) -> Value {
     let refuse = |why: &str| json!({ "ok": false, "error": why });
@@ -152,6 +186,9 @@ fn serve(
             }),
             Err(why) => refuse(&why),
         },
+        Some(Request::Status { details }) => {
+            json!(answer::tell(last_pass, desk, details))
+        }
         Some(Request::Questions) => json!({ "ok": true, "questions": desk.waiting() }),
         None => refuse("the request is not known"),
     }

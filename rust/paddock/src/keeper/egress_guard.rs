@@ -10,6 +10,7 @@ use egress::{Guard, Record, Recorder, Resolver, SystemResolver};
 use tokio::sync::oneshot;
 
 use super::grants::GuardHandle;
+use super::tally::Tally;
 use crate::launch::{PROXY_USER, Proxy, with_port};
 use crate::state::Ledger;
 
@@ -80,6 +81,7 @@ pub(super) fn start(
     proxy: &Proxy,
     names: Names,
     ledger: Arc<Ledger>,
+    tally: Arc<Tally>,
 ) -> io::Result<RunningGuard> {
     let policy = handle.policy().map_err(io::Error::other)?;
     listener.set_nonblocking(true)?;
@@ -95,6 +97,7 @@ pub(super) fn start(
         // Gone with the thread.
         let _runs = runs;
         let recorder: Recorder = Arc::new(move |record: Record| {
+            tally.egress(&record);
             if let Ok(details) = serde_json::to_value(&record) {
                 ledger.add_from_outside("egress", serde_json::json!({ "egress": details }));
             }

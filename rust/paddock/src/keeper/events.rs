@@ -1,6 +1,7 @@
 //! What the keeper's threads tell its main thread.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use confine::{Layer, ProcessId};
@@ -30,7 +31,7 @@ pub(super) enum Event {
         why: String,
     },
     /// A pass found a task that is not confirmed to be confined.
-    Violation(Box<Report>),
+    Violation(Arc<Report>),
     Signal(i32),
     /// `paddock stop`.
     StopRequested,

@@ -15,7 +15,7 @@ use super::gatehouse::not_the_caller;
 use crate::agent::RequestKind;
 use crate::error::Error;
 use crate::gate::herdr::{
-    HerdrClient, MOST_REQUEST_BYTES, OwnPane, Record, Relay, read_line_by, turn_away,
+    HerdrClient, MOST_REQUEST_BYTES, Outcome, OwnPane, Record, Relay, read_line_by, turn_away,
 };
 use crate::state::Ledger;
 
@@ -72,7 +72,13 @@ impl Desk {
             return turn_away(line, &refusal.to_string());
         }
         match &self.relay {
-            Some(relay) => relay.answer(line),
+            Some(relay) => {
+                let (answer, record) = relay.answer(line);
+                if record.outcome == Outcome::Refused {
+                    self.tally.sent_away();
+                }
+                (answer, record)
+            }
             None => turn_away(line, "paddock was not started in a pane of herdr's"),
         }
     }

@@ -4,6 +4,7 @@
 //! steps are in [`start`], the watch in [`watch`], the end in [`stop`].
 
 mod ancestry;
+mod answer;
 mod asking;
 mod caller;
 mod calls;
@@ -30,6 +31,7 @@ mod stop;
 mod survey;
 mod suspend;
 mod sweep;
+mod tally;
 mod terminal;
 mod verifier;
 mod watch;
@@ -53,7 +55,10 @@ use roster::Roster;
 use verifier::Report;
 use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 
-pub(crate) use control::{Request, ask_keeper};
+pub(crate) use answer::{Asked, Details, Failure, HostSums, Status, Task};
+#[cfg(test)]
+pub(crate) use answer::{BlockedCounts, GateCalls, Reason};
+pub(crate) use control::{Request, ask_keeper, ask_keeper_within};
 pub(crate) use egress_guard::SurveyedEgress;
 pub(crate) use events::Events;
 pub(crate) use prune::{Prune, PruneOutcome, Pruned, prune_ended, remove_leftovers};
@@ -84,6 +89,7 @@ struct Keeper<'a> {
     /// Serves what programs in the sandboxes ask for.
     desk: Arc<calls::Desk>,
     shared_watch: control::SharedWatch,
+    last_pass: answer::LastPass,
     /// How long the launch has been suspended so far.
     suspended: Duration,
     /// What else the wardens are to try.
@@ -399,6 +405,7 @@ impl Keeper<'_> {
 
     fn note_refusal(&self, caller: Option<ProcessId>, why: &str) {
         self.ledger.add_from_outside("gate-refused", json!({ "caller": caller, "why": why }));
+        self.desk.tally.sent_away();
     }
 
     fn send_away(&self, knock: &Knock, why: &str) {
@@ -465,6 +472,7 @@ impl<'a> Keeper<'a> {
             watch: None,
             guard: None,
             shared_watch: control::SharedWatch::default(),
+            last_pass: answer::LastPass::default(),
             suspended: Duration::ZERO,
             survey: None,
             foreground: None,

@@ -127,7 +127,8 @@ impl Keeper<'_> {
             None => egress_guard::Names::OfTheHost,
         };
         let (proxy, ledger) = (&self.plan.proxy, self.ledger.clone());
-        let guard = egress_guard::start(listener, &self.desk.guard, proxy, names, ledger)
+        let tally = self.desk.tally.clone();
+        let guard = egress_guard::start(listener, &self.desk.guard, proxy, names, ledger, tally)
             .map_err(|e| self.layer_failed("pen", &format!("the guard does not start: {e}")))?;
         self.guard = Some(guard);
         Ok(())
@@ -255,6 +256,7 @@ impl Keeper<'_> {
             self.ledger.clone(),
             self.events.sender.clone(),
             self.plan.verify,
+            self.last_pass.clone(),
         )
         .map_err(|e| self.layer_failed("pen", &format!("no thread for the watch: {e}")))?;
         let report = watch

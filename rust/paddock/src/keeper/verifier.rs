@@ -68,6 +68,8 @@ pub(crate) struct TaskReport {
     pub(crate) process: Pid,
     pub(crate) role: Role,
     pub(crate) verdict: Verdict,
+    /// Whose child its process is.
+    pub(crate) parent: Option<Pid>,
     /// The name it gave itself, as bytes.
     pub(crate) name: Vec<u8>,
 }
@@ -391,7 +393,8 @@ impl Verifier {
         if !verdict.holds() && has_ended(task).unwrap_or(false) {
             return Ok(None);
         }
-        Ok(Some(TaskReport { task, process, role, verdict, name: evidence.status.name }))
+        let Status { parent, name, .. } = evidence.status;
+        Ok(Some(TaskReport { task, process, role, verdict, parent, name }))
     }
 
     /// The clock of a layer stops once every task in it can be looked into.
@@ -435,6 +438,7 @@ impl Verifier {
                     process: status.tgid,
                     role: Role::Stray,
                     verdict: Verdict::Unconfined(vec![Reason::NoPlace]),
+                    parent: status.parent,
                     name: status.name,
                 });
             }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use confine::escape::escape_short;
 use serde_json::json;
 
+use super::answer::LastPass;
 use super::events::Event;
 use super::roster::Roster;
 use super::verifier::{Depth, Report, Verifier};
@@ -19,7 +20,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
 /// Requests to the watching thread.
 enum Request {
-    Look(SyncSender<Option<Report>>),
+    Look(SyncSender<Option<Arc<Report>>>),
     /// Make no pass until resumed; answers when the current one is over.
     Pause(SyncSender<()>),
     Resume,
@@ -49,6 +50,7 @@ impl Watch {
         ledger: Arc<Ledger>,
         events: Sender<Event>,
         settings: VerifySettings,
+        last_pass: LastPass,
     ) -> std::io::Result<Self> {
         let interval = settings.every.get();
         let (requests, received) = channel();
@@ -59,6 +61,7 @@ impl Watch {
                 verifier: Verifier::new(roster, settings.turns()),
                 ledger,
                 events,
+                last_pass,
                 last_in_turn: None,
                 failing: None,
                 over,
@@ -107,7 +110,7 @@ impl Watch {
     }
 
     /// Makes a pass over everything now.
-    pub(super) fn look_now(&self) -> Option<Report> {
+    pub(super) fn look_now(&self) -> Option<Arc<Report>> {
         self.handle().look_now()
     }
 
@@ -129,7 +132,7 @@ impl Watch {
 }
 
 impl WatchHandle {
-    pub(super) fn look_now(&self) -> Option<Report> {
+    pub(super) fn look_now(&self) -> Option<Arc<Report>> {
         let (reply, answer) = sync_channel(1);
         self.0.send(Request::Look(reply)).ok()?;
         answer.recv_timeout(ANSWER_LIMIT).ok().flatten()
@@ -140,6 +143,8 @@ struct Watcher {
     verifier: Verifier,
     ledger: Arc<Ledger>,
     events: Sender<Event>,
+    /// For those who ask how the launch stands.
+    last_pass: LastPass,
     /// What the last pass took that looked at what was due.
     last_in_turn: Option<Duration>,
     /// What was wrong last time, so that each change is told once.
@@ -150,7 +155,7 @@ struct Watcher {
 
 impl Watcher {
     /// Makes a pass and tells of a change; `None` once the watch is over.
-    fn look(&mut self, depth: Depth) -> Option<Report> {
+    fn look(&mut self, depth: Depth) -> Option<Arc<Report>> {
         let found = self.verifier.pass(depth);
         if self.over.load(Ordering::SeqCst) {
             return None;
@@ -168,14 +173,17 @@ impl Watcher {
             self.last_in_turn = Some(report.took);
         }
         report.last_in_turn = self.last_in_turn;
+        let report = Arc::new(report);
         let failing = (!report.holds()).then(|| describe_failure(&report));
-        if failing != self.failing {
+        let is_change = failing != self.failing;
+        self.last_pass.set(Arc::clone(&report), is_change && failing.is_some());
+        if is_change {
             self.ledger.add(
                 "verdict",
                 json!({ "holds": failing.is_none(), "what": failing, "tasks": report.tasks.len() }),
             );
             if failing.is_some() {
-                let _ = self.events.send(Event::Violation(Box::new(report.clone())));
+                let _ = self.events.send(Event::Violation(Arc::clone(&report)));
             }
             self.failing = failing;
         }

@@ -17,19 +17,11 @@ pub(super) struct Style {
 impl Style {
     /// Time, event, and what happened.
     pub(super) fn entry(self, entry: &LedgerEntry) -> String {
-        let (tone, what) = if let Some((tone, what)) = describe(entry) {
-            (tone, escape(what.as_bytes()).to_string())
-        } else {
-            let mut details = entry.details.clone();
-            details.retain(|key, _| !["time", "seq", "event"].contains(&key.as_str()));
-            (Tone::Plain, as_json(&serde_json::Value::Object(details).to_string()))
-        };
-        let time = entry.details.get("time").and_then(serde_json::Value::as_u64);
-        let event = format!("{:<13}", escape_short(entry.event().as_bytes(), 40).to_string());
+        let Parts { tone, time, event, what } = parts(entry);
         format!(
             "{}  {}  {}",
-            self.coloured("2", &time.map_or_else(String::new, shown_time)),
-            self.coloured(tone.colour(), &event),
+            self.coloured("2", &time),
+            self.coloured(tone.colour(), &format!("{event:<13}")),
             what,
         )
     }
@@ -48,8 +40,35 @@ impl Style {
     }
 }
 
+/// What is told of an event; escaped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    pub(crate) tone: Tone,
+    pub(crate) time: String,
+    pub(crate) event: String,
+    pub(crate) what: String,
+}
+
+/// Tells of an event, in parts.
+pub(crate) fn parts(entry: &LedgerEntry) -> Parts {
+    let (tone, what) = if let Some((tone, what)) = describe(entry) {
+        (tone, escape(what.as_bytes()).to_string())
+    } else {
+        let mut details = entry.details.clone();
+        details.retain(|key, _| !["time", "seq", "event"].contains(&key.as_str()));
+        (Tone::Plain, as_json(&serde_json::Value::Object(details).to_string()))
+    };
+    let time = entry.details.get("time").and_then(serde_json::Value::as_u64);
+    Parts {
+        tone,
+        time: time.map_or_else(String::new, shown_time),
+        event: escape_short(entry.event().as_bytes(), 40).to_string(),
+        what,
+    }
+}
+
 /// Milliseconds since the epoch, as the person's clock has them.
-fn shown_time(milliseconds: u64) -> String {
+pub(crate) fn shown_time(milliseconds: u64) -> String {
     let Some(time) = local_time(milliseconds / 1000) else { return milliseconds.to_string() };
     let LocalTime { year, month, day, hour, minute, second } = time;
     let thousandths = milliseconds % 1000;

@@ -6,7 +6,7 @@ use crate::state::LedgerEntry;
 
 /// How much it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tone {
+pub(crate) enum Tone {
     Plain,
     Good,
     Notable,
@@ -184,7 +184,7 @@ fn stop(of: Details<'_>) -> Option<(Tone, String)> {
 }
 
 /// So many bytes, in a unit in which that is short.
-pub(super) fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = units.into_iter().find(|(_, bits)| count >> bits >= 10);
     unit.map_or_else(|| format!("{count} B"), |(name, bits)| format!("{} {name}", count >> bits))

@@ -1,0 +1,190 @@
+//! What is done for the person, on threads of its own: by what `paddock verify`, `stop`,
+//! `grant` and `pin` use, too.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, LazyLock};
+
+use confine::escape::escape;
+
+use super::terminal::Waker;
+use crate::cli::Cli;
+use crate::commands::{Tone, answer_question, end_launch, pin_lines, verify_now};
+use crate::error::Error;
+use crate::gate::herdr::focus_pane;
+use crate::keeper::{Scope, Wanted};
+use crate::launch::{Config, Directories, Tier};
+use crate::pins::Comparison;
+use crate::state::{Stored, find_launch};
+
+/// So many at once; a person can type faster than a keeper answers.
+const MOST_AT_ONCE: usize = 8;
+
+/// Removes what is kept of launches that have ended, and tells how many there were.
+pub(super) type Prune = fn(&Directories) -> Result<usize, Error>;
+
+/// Without it the key is not there.
+pub(super) const PRUNE: Option<Prune> = None;
+
+/// Something to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action {
+    Verify(String),
+    Stop(String),
+    /// No scope denies it.
+    Answer {
+        launch: String,
+        wanted: Wanted,
+        scope: Option<Scope>,
+    },
+    Jump {
+        socket: PathBuf,
+        pane: String,
+    },
+    Prune,
+    /// What is recorded of the policy and programs of an agent in a tier.
+    Pins {
+        agent: String,
+        tier: &'static str,
+    },
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// In a line; escaped.
+    Said(Tone, String),
+    /// In lines, for the view that asked; escaped.
+    Pins(Vec<String>),
+}
+
+/// Does things, and tells what came of them.
+pub(super) struct Actions {
+    directories: Directories,
+    outcomes: Sender<Outcome>,
+    waker: Waker,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Actions {
+    pub(super) fn new(directories: Directories, outcomes: Sender<Outcome>, waker: Waker) -> Self {
+        Self { directories, outcomes, waker, under_way: Arc::default() }
+    }
+
+    /// Begins something; `false` when too much is under way already.
+    pub(super) fn begin(&self, action: Action) -> bool {
+        if self.under_way.fetch_add(1, Ordering::SeqCst) >= MOST_AT_ONCE {
+            self.under_way.fetch_sub(1, Ordering::SeqCst);
+            return false;
+        }
+        let (directories, outcomes) = (self.directories.clone(), self.outcomes.clone());
+        let (waker, under_way) = (self.waker.clone(), self.under_way.clone());
+        let started = std::thread::Builder::new().name("act".into()).spawn(move || {
+            let outcome = perform(action, &directories)
+                .unwrap_or_else(|error| Outcome::Said(Tone::Bad, with_advice(&error)));
+            under_way.fetch_sub(1, Ordering::SeqCst);
+            let _ = outcomes.send(outcome);
+            waker.wake();
+        });
+        started.is_ok()
+    }
+}
+
+fn with_advice(error: &Error) -> String {
+    let advice = error.advice().map(|advice| format!("; next: {advice}")).unwrap_or_default();
+    escape(format!("{error}{advice}").as_bytes()).to_string()
+}
+
+fn perform(action: Action, directories: &Directories) -> Result<Outcome, Error> {
+    let find = |id: &str| find_launch(Some(id), directories);
+    Ok(match action {
+        Action::Verify(id) => verify(&find(&id)?),
+        Action::Stop(id) => stop(&find(&id)?, directories),
+        Action::Answer { launch, wanted, scope } => {
+            let text = answer_question(wanted, scope, &find(&launch)?, directories)?;
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            Outcome::Said(Tone::Good, text)
+        }
+        Action::Jump { socket, pane } => match focus_pane(&socket, &pane) {
+            Ok(()) => Outcome::Said(Tone::Good, format!("herdr shows pane {pane}")),
+            Err(why) => Outcome::Said(Tone::Bad, why),
+        },
+        Action::Prune => match PRUNE {
+            Some(prune) => {
+                let count = prune(directories)?;
+                Outcome::Said(Tone::Good, format!("{count} launches that had ended are removed"))
+            }
+            None => Outcome::Said(Tone::Bad, "this paddock cannot prune".into()),
+        },
+        Action::Pins { agent, tier } => {
+            let config = Config::load(&directories.config_file())?;
+            let tiers = [Tier::Sealed, Tier::Isolated, Tier::Ported];
+            let tier = tiers.into_iter().find(|known| known.name() == tier).unwrap_or_default();
+            let found = Comparison::of_named(&agent, tier, &config, directories, false);
+            Outcome::Pins(match found {
+                Ok(found) => {
+                    let state = found.state(config.pins.on_program_change);
+                    pin_lines(&found, state.name())
+                }
+                Err(error) => vec![with_advice(&error)],
+            })
+        }
+    })
+}
+
+fn verify(launch: &Stored) -> Outcome {
+    let id = launch.record.launch.as_str();
+    if !launch.is_kept {
+        return Outcome::Said(Tone::Notable, format!("launch {id} has no keeper to look at it"));
+    }
+    let (code, report) = verify_now(launch);
+    let tasks = report["tasks"].as_array().map_or(0, Vec::len);
+    let took = &report["microseconds"];
+    match (code, report["error"].as_str()) {
+        (0, _) => {
+            let text = format!("launch {id}: all of {tasks} tasks are confined, seen in {took} us");
+            Outcome::Said(Tone::Good, text)
+        }
+        (_, Some(why)) => {
+            let why = escape(why.as_bytes());
+            Outcome::Said(Tone::Bad, format!("launch {id}: {why}"))
+        }
+        _ => Outcome::Said(Tone::Bad, format!("launch {id} is NOT CONFINED, of {tasks} tasks")),
+    }
+}
+
+fn stop(launch: &Stored, directories: &Directories) -> Outcome {
+    let id = launch.record.launch.as_str();
+    match end_launch(launch, directories) {
+        Ok(0) => Outcome::Said(Tone::Good, format!("launch {id} has ended; nothing of it is left")),
+        Ok(left) => {
+            Outcome::Said(Tone::Bad, format!("{left} processes of launch {id} could not be ended"))
+        }
+        Err(e) => {
+            let why = e.to_string();
+            Outcome::Said(Tone::Bad, format!("launch {id}: {}", escape(why.as_bytes())))
+        }
+    }
+}
+
+/// Whether this paddock has the command that opens a shell in a launch's sandbox.
+pub(super) fn has_shell() -> bool {
+    static FOUND: LazyLock<bool> = LazyLock::new(|| {
+        <Cli as clap::CommandFactory>::command().find_subcommand("shell").is_some()
+    });
+    *FOUND
+}
+
+/// Opens one on this terminal, to its end; what there is to say of it.
+pub(super) fn open_shell(launch: &str) -> Outcome {
+    let own = std::env::current_exe();
+    let run = own.and_then(|own| std::process::Command::new(own).args(["shell", launch]).status());
+    match run {
+        Ok(status) if status.success() => {
+            Outcome::Said(Tone::Plain, format!("the shell in launch {launch} has ended"))
+        }
+        Ok(status) => Outcome::Said(Tone::Notable, format!("paddock shell {launch}: {status}")),
+        Err(e) => Outcome::Said(Tone::Bad, format!("paddock shell does not start: {}", e.kind())),
+    }
+}

@@ -1,0 +1,176 @@
+//! What keys and clicks do.
+
+use std::sync::Arc;
+
+use crossterm::event::{
+    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::layout::Size;
+
+use super::COLOURS;
+use super::made_up::{app, several};
+use crate::keeper::{Scope, Wanted};
+use crate::overlay::actions::Action;
+use crate::overlay::app::{App, Effect, View};
+use crate::overlay::collect::Snapshot;
+
+fn key(app: &mut App, code: KeyCode) -> Option<Effect> {
+    app.on_event(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+}
+
+fn typed(app: &mut App, text: &str) -> Option<Effect> {
+    text.chars().map(|c| key(app, KeyCode::Char(c))).last().flatten()
+}
+
+fn mouse(app: &mut App, kind: MouseEventKind, column: u16, row: u16) -> Option<Effect> {
+    app.on_event(Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }))
+}
+
+fn fresh() -> App {
+    app(COLOURS, several())
+}
+
+fn selected(app: &App) -> String {
+    app.selected_id().unwrap_or_default()
+}
+
+#[test]
+fn keys_move_and_stay_on_the_list() {
+    let mut app = fresh();
+    assert_eq!(selected(&app), "bcdfbcdfbcdf");
+    assert_eq!(typed(&mut app, "k"), None, "there is none before");
+    assert_eq!(typed(&mut app, "j"), Some(Effect::Selected));
+    assert_eq!(selected(&app), "ghjkghjkghjk");
+    key(&mut app, KeyCode::End);
+    assert_eq!(selected(&app), "rstvrstvrstv");
+    assert_eq!(key(&mut app, KeyCode::Down), None, "there is none after");
+    key(&mut app, KeyCode::Home);
+    assert_eq!(selected(&app), "bcdfbcdfbcdf");
+}
+
+#[test]
+fn a_launch_is_stopped_after_a_yes_and_only_the_one_that_was_named() {
+    let mut app = fresh();
+    assert_eq!(typed(&mut app, "sn"), None);
+    assert!(app.dialogue.is_none());
+    assert_eq!(typed(&mut app, "sx"), None);
+    assert!(app.dialogue.is_some(), "what means nothing answers nothing");
+    // Another one is in its place by now.
+    let mut snapshot = several();
+    snapshot.launches.remove(0);
+    app.take(Arc::new(snapshot));
+    assert_eq!(typed(&mut app, "y"), Some(Effect::Act(Action::Stop("bcdfbcdfbcdf".into()))));
+    let mut app = fresh();
+    key(&mut app, KeyCode::End);
+    assert_eq!(typed(&mut app, "sy"), None, "it has ended already");
+    assert_eq!(app.on_event(Event::Paste("sy".into())), None, "what is pasted is no key");
+}
+
+#[test]
+fn a_question_is_answered_as_it_was_shown() {
+    let host = || Wanted::Host("db.example.com:5432".into());
+    let act = |wanted, scope| {
+        let launch = "bcdfbcdfbcdf".to_owned();
+        Some(Effect::Act(Action::Answer { launch, wanted, scope }))
+    };
+    for (keys, scope) in [
+        ("ao", Some(Scope::Once)),
+        ("al", Some(Scope::Launch)),
+        ("aA", Some(Scope::Always)),
+        ("ad", None),
+    ] {
+        assert_eq!(typed(&mut fresh(), keys), act(host(), scope), "{keys}");
+    }
+    assert_eq!(typed(&mut fresh(), "an"), None);
+    let path = || Wanted::Path { path: "/home/me/notes".into(), write: true };
+    let mut app = fresh();
+    typed(&mut app, "a");
+    key(&mut app, KeyCode::Tab);
+    assert_eq!(typed(&mut app, "o"), None, "a path is not granted once");
+    assert_eq!(typed(&mut app, "l"), None);
+    assert_eq!(typed(&mut app, "A"), act(path(), Some(Scope::Always)));
+    let mut app = fresh();
+    typed(&mut app, "j");
+    assert_eq!(typed(&mut app, "ao"), None, "nothing is asked there");
+}
+
+#[test]
+fn the_other_keys_are_about_the_launch_that_is_looked_at() {
+    let mut app = fresh();
+    assert_eq!(typed(&mut app, "v"), Some(Effect::Act(Action::Verify("bcdfbcdfbcdf".into()))));
+    let jump = Action::Jump { socket: "/run/herdr.sock".into(), pane: "w1:p3".into() };
+    assert_eq!(typed(&mut app, "g"), Some(Effect::Act(jump)));
+    let pins = Action::Pins { agent: "codex".into(), tier: "sealed" };
+    assert_eq!(typed(&mut app, "p"), Some(Effect::Act(pins)));
+    assert_eq!((typed(&mut app, "q"), app.view), (None, View::Launches));
+    assert_eq!(typed(&mut app, "l"), Some(Effect::OpenLedger("/nowhere".into())));
+    assert_eq!((typed(&mut app, "/Abc"), app.filter.as_str()), (None, "Abc"));
+    key(&mut app, KeyCode::Backspace);
+    key(&mut app, KeyCode::Enter);
+    assert_eq!((app.filter.as_str(), app.dialogue.is_none()), ("Ab", true));
+    assert_eq!(typed(&mut app, "q"), Some(Effect::CloseLedger));
+    assert_eq!(typed(&mut app, "q"), Some(Effect::Quit));
+    let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    typed(&mut app, "s");
+    assert_eq!(app.on_event(Event::Key(ctrl_c)), Some(Effect::Quit), "also in a dialogue");
+    let mut app = fresh();
+    typed(&mut app, "j");
+    assert_eq!(typed(&mut app, "g"), None);
+    assert!(app.message.unwrap().1.contains("herdr"));
+}
+
+#[test]
+fn without_a_launch_no_key_does_anything_but_quit() {
+    let mut app = app(COLOURS, Snapshot::default());
+    for c in "vsagoplP/?".chars() {
+        assert_eq!(typed(&mut app, &c.to_string()), None, "{c}");
+        key(&mut app, KeyCode::Esc);
+    }
+    assert_eq!(typed(&mut app, "q"), Some(Effect::Quit));
+}
+
+#[test]
+fn a_click_selects_and_the_wheel_scrolls_what_it_is_over() {
+    let mut app = fresh();
+    app.size = Size::new(80, 24);
+    let click = MouseEventKind::Down(MouseButton::Left);
+    assert_eq!(mouse(&mut app, click, 10, 4), Some(Effect::Selected));
+    assert_eq!(selected(&app), "mnpqmnpqmnpq");
+    assert_eq!(mouse(&mut app, click, 10, 1), None, "the heading is none");
+    assert_eq!(mouse(&mut app, MouseEventKind::ScrollUp, 10, 3), Some(Effect::Selected));
+    assert_eq!(selected(&app), "ghjkghjkghjk");
+    let details = app.places().details;
+    app.most_scroll.set(100);
+    mouse(&mut app, MouseEventKind::ScrollDown, 10, details.y + 1);
+    assert_eq!((app.scroll, app.in_details), (3, false));
+    mouse(&mut app, click, 10, details.y + 1);
+    assert!(app.in_details);
+    typed(&mut app, "s");
+    mouse(&mut app, click, 10, 2);
+    assert_eq!(selected(&app), "ghjkghjkghjk", "a question is answered first");
+}
+
+#[test]
+fn what_was_refused_is_counted_since_it_was_looked_at() {
+    let mut app = fresh();
+    let blocked = |app: &App| app.blocked(&app.snapshot.launches[0]);
+    assert_eq!(blocked(&app), 4);
+    typed(&mut app, "j");
+    assert_eq!(blocked(&app), 0, "it has been seen");
+    let mut snapshot = several();
+    snapshot.launches[0].standing.told.as_mut().unwrap().blocked.egress += 2;
+    app.take(Arc::new(snapshot));
+    assert_eq!(blocked(&app), 2);
+}
+
+#[test]
+fn a_launch_that_goes_leaves_its_place_to_the_next() {
+    let mut app = fresh();
+    typed(&mut app, "jj");
+    let mut snapshot = several();
+    snapshot.launches.remove(2);
+    assert_eq!(app.take(Arc::new(snapshot)), Some(Effect::Selected));
+    assert_eq!(selected(&app), "rstvrstvrstv");
+    assert_eq!(app.take(Arc::new(several())), None, "it stays where it is");
+    assert_eq!(selected(&app), "rstvrstvrstv");
+}
