@@ -2,9 +2,9 @@
 # usage: scripts/bench.sh [PART...]
 #
 # Measures Paddock against the figures it has to reach and prints a table; ends with 1 when
-# one is missed. Parts: start, passes, escape, stop, typing, doctor, egress, gate; without
-# any, all of them. Wants a quiet machine and takes some minutes. Started as root, it
-# measures as the user paddock-test.
+# one is missed. Parts: start, passes, escape, stop, typing, doctor, egress, gate, overlay;
+# without any, all of them. Wants a quiet machine and takes some minutes. Started as root,
+# it measures as the user paddock-test.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"

@@ -28,13 +28,18 @@ pub struct Terminal {
 impl Terminal {
     /// A new one, 120 columns wide and 40 lines high.
     pub fn open() -> Self {
+        Self::of_size(ROWS, COLUMNS)
+    }
+
+    /// A new one of that size.
+    pub fn of_size(rows: u16, columns: u16) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let keyboard = openpt(flags).expect("/dev/ptmx");
         grantpt(&keyboard).expect("grantpt");
         unlockpt(&keyboard).expect("unlockpt");
         let line = ioctl_tiocgptpeer(&keyboard, flags).expect("the other end");
         let positive = |n: u16| n.try_into().expect("more than none");
-        let screen = Parser::new(positive(ROWS), positive(COLUMNS), 0);
+        let screen = Parser::new(positive(rows), positive(columns), 0);
         let screen = Arc::new(Mutex::new(screen));
         let keyboard = File::from(keyboard);
         let mut output = keyboard.try_clone().expect("a descriptor");
@@ -47,7 +52,7 @@ impl Terminal {
             }
         });
         let terminal = Self { keyboard, line, screen };
-        terminal.resize(ROWS, COLUMNS);
+        terminal.resize(rows, columns);
         terminal
     }
 

@@ -42,8 +42,7 @@ impl Terminal {
         give_back_on_panic();
         let unusable = |e: io::Error| Error::Output { reason: e.to_string() };
         enter().map_err(unusable)?;
-        let output = BufWriter::with_capacity(1 << 16, io::stdout());
-        match ratatui::Terminal::new(CrosstermBackend::new(output)) {
+        match blank() {
             Ok(screen) => Ok(Self(screen)),
             Err(e) => {
                 leave();
@@ -67,7 +66,8 @@ impl Terminal {
         leave();
         let result = to();
         enter()?;
-        self.0.clear()?;
+        // Not `clear`, which asks the terminal where its cursor is, and waits.
+        self.0 = blank()?;
         Ok(result)
     }
 }
@@ -78,13 +78,24 @@ impl Drop for Terminal {
     }
 }
 
+/// A screen with nothing on it.
+fn blank() -> io::Result<Screen> {
+    let output = BufWriter::with_capacity(1 << 16, io::stdout());
+    ratatui::Terminal::new(CrosstermBackend::new(output))
+}
+
 fn enter() -> io::Result<()> {
     terminal::enable_raw_mode()?;
     let mut out = io::stdout();
-    let taken =
-        execute!(out, terminal::EnterAlternateScreen, event::EnableBracketedPaste, cursor::Hide)
-            .and_then(|()| out.write_all(MOUSE_ON))
-            .and_then(|()| out.flush());
+    let taken = execute!(
+        out,
+        terminal::EnterAlternateScreen,
+        terminal::Clear(terminal::ClearType::All),
+        event::EnableBracketedPaste,
+        cursor::Hide
+    )
+    .and_then(|()| out.write_all(MOUSE_ON))
+    .and_then(|()| out.flush());
     if taken.is_err() {
         leave();
     }

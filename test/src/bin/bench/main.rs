@@ -7,6 +7,7 @@ mod egress;
 mod ends;
 mod gate;
 mod loads;
+mod overlay;
 mod passes;
 mod programs;
 mod start;
@@ -21,7 +22,7 @@ use table::Row;
 type Part = fn() -> anyhow::Result<Vec<Row>>;
 
 /// What is measured, by the names that can be given as arguments.
-const PARTS: [(&str, Part); 8] = [
+const PARTS: [(&str, Part); 9] = [
     ("start", start::measure),
     ("passes", passes::measure),
     ("escape", ends::measure_escape),
@@ -30,6 +31,7 @@ const PARTS: [(&str, Part); 8] = [
     ("doctor", doctor::measure),
     ("egress", egress::measure),
     ("gate", gate::measure),
+    ("overlay", overlay::measure),
 ];
 
 fn main() -> anyhow::Result<ExitCode> {

@@ -131,7 +131,7 @@ fn watch_costs(host: &Host, launch: &Launch) -> anyhow::Result<Vec<Row>> {
 }
 
 /// Processor time of all threads (`/proc/P/task/T/schedstat`, first field).
-fn nanoseconds_run(pid: i32) -> anyhow::Result<f64> {
+pub(crate) fn nanoseconds_run(pid: i32) -> anyhow::Result<f64> {
     let mut sum = 0.0;
     for task in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let text = std::fs::read_to_string(task?.path().join("schedstat"))?;

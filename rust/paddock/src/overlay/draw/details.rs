@@ -223,7 +223,8 @@ impl Page {
             let indent = process.indent();
             let depth = process.depth_in_words();
             let pid = process.first.pid;
-            let text = format!("{depth}{part}{}{threads}", process.first.command);
+            let command = without_directory(&process.first.command);
+            let text = format!("{depth}{part}{command}{threads}");
             let (text, reasons) = (theme.plain(&text), theme.plain(&reasons));
             let mut spans = vec![
                 Span::styled(inner.clone(), theme.faint()),
@@ -298,6 +299,32 @@ impl Page {
             let style = if calls.refused > 0 { self.theme.notable() } else { Style::new() };
             let text = fit(&self.theme.plain(&text), self.room, self.theme.cut());
             self.lines.push(Line::styled(text, style));
+        }
+    }
+}
+
+/// A command line that names its program by the last part of its path; `paddock verify`
+/// has it whole.
+fn without_directory(command: &str) -> &str {
+    let end = command.find(' ').unwrap_or(command.len());
+    let start = command[..end].rfind('/').map_or(0, |slash| slash + 1);
+    &command[start..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_named_by_the_last_part_of_its_path() {
+        for (command, shown) in [
+            ("/usr/bin/bwrap --bind / /", "bwrap --bind / /"),
+            ("cat", "cat"),
+            ("cat /etc/passwd", "cat /etc/passwd"),
+            ("/", ""),
+            ("", ""),
+        ] {
+            assert_eq!(without_directory(command), shown);
         }
     }
 }
