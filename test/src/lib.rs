@@ -9,6 +9,7 @@ pub mod floods;
 pub mod herdr;
 pub mod host;
 pub mod model;
+pub mod picture;
 pub mod real_herdr;
 pub mod registry;
 pub mod terminal;

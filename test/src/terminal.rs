@@ -99,6 +99,11 @@ impl Terminal {
         lock(&self.screen).screen().contents()
     }
 
+    /// Shows the screen to `look`.
+    pub fn with_screen<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        look(lock(&self.screen).screen())
+    }
+
     /// Waits until `words` are on the screen.
     ///
     /// # Panics

@@ -59,20 +59,8 @@ pub(crate) enum Request {
 
 /// Asks the keeper at `socket`.
 pub(crate) fn ask_keeper(socket: &Path, request: &Request) -> std::io::Result<Value> {
-    ask_keeper_within(socket, request, LIMIT)
-}
-
-/// The same, for those who cannot wait so long.
-///
-/// # Errors
-/// `TimedOut` at the limit, whatever the other end does.
-pub(crate) fn ask_keeper_within(
-    socket: &Path,
-    request: &Request,
-    limit: Duration,
-) -> std::io::Result<Value> {
-    let deadline = Instant::now() + limit;
-    let mut stream = connect_within(socket, limit)?;
+    let deadline = Instant::now() + LIMIT;
+    let mut stream = connect_within(socket, LIMIT)?;
     stream.write_all(format!("{}\n", json!({ "request": request })).as_bytes())?;
     let answer = read_line(&stream, MOST_ANSWER, deadline)?;
     if answer.len() > MOST_ANSWER {

@@ -58,7 +58,7 @@ use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 pub(crate) use answer::{Asked, Details, Failure, HostSums, Status, Task};
 #[cfg(test)]
 pub(crate) use answer::{BlockedCounts, GateCalls, Reason};
-pub(crate) use control::{Request, ask_keeper, ask_keeper_within};
+pub(crate) use control::{Request, ask_keeper};
 pub(crate) use egress_guard::SurveyedEgress;
 pub(crate) use events::Events;
 pub(crate) use prune::{Prune, PruneOutcome, Pruned, prune_ended, remove_leftovers};

@@ -3,16 +3,19 @@
 //! before.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::policy::Policy;
 use super::terminal::Waker;
 use crate::commands::is_open;
 use crate::launch::Directories;
-use crate::standing::{Looker, Standing, short_time};
+use crate::standing::{Asking, Looker, Standing, of_answer, short_time};
 use crate::state::{Stored, now_ms, stored_launches};
 
 /// How often a launch is asked, and the one that is looked at closely.
@@ -24,8 +27,8 @@ const EVERY_SILENT: Duration = Duration::from_secs(10);
 const EVERY_STALE: Duration = Duration::from_secs(5);
 /// Records are read again when one was written; and every so often anyway.
 const RECORDS_ANYWAY: Duration = Duration::from_secs(10);
-/// Keepers that hang hold up no more than this many askers.
-const ASKERS: usize = 6;
+/// Launches without a keeper, or with one that hangs, are looked at by so many threads.
+const LOOKERS: usize = 3;
 /// Of those that have ended the newest are shown.
 const MOST_ENDED: usize = 50;
 
@@ -71,6 +74,20 @@ pub(super) enum Told {
     Found(String, Box<Standing>),
 }
 
+/// How the collector is told.
+#[derive(Clone)]
+pub(super) struct Teller {
+    sender: Sender<Told>,
+    waker: Waker,
+}
+
+impl Teller {
+    pub(super) fn tell(&self, told: Told) {
+        let _ = self.sender.send(told);
+        self.waker.wake();
+    }
+}
+
 /// Starts collecting.
 ///
 /// # Errors
@@ -79,20 +96,20 @@ pub(super) fn start(
     directories: &Directories,
     slot: Arc<Slot>,
     waker: Waker,
-) -> std::io::Result<Sender<Told>> {
+) -> std::io::Result<Teller> {
     let (sender, told) = channel();
+    let (own_waker, woken) = Waker::new()?;
+    let teller = Teller { sender, waker: own_waker };
     let work = Arc::new(Work::default());
-    for _ in 0..ASKERS {
-        let (work, directories, found) = (work.clone(), directories.clone(), sender.clone());
-        std::thread::Builder::new().name("ask".into()).spawn(move || {
+    for _ in 0..LOOKERS {
+        let (work, directories, teller) = (work.clone(), directories.clone(), teller.clone());
+        std::thread::Builder::new().name("look".into()).spawn(move || {
             let mut looker = Looker::default();
             loop {
                 let (launch, closely) = work.next();
                 let standing = looker.look(&launch, &directories, closely);
                 let id = launch.record.launch.as_str().to_owned();
-                if found.send(Told::Found(id, Box::new(standing))).is_err() {
-                    return;
-                }
+                teller.tell(Told::Found(id, Box::new(standing)));
             }
         })?;
     }
@@ -103,15 +120,19 @@ pub(super) fn start(
         selected: None,
         work,
         records: None,
+        is_other: true,
         shown: None,
         slot,
         waker,
     };
-    std::thread::Builder::new().name("collect".into()).spawn(move || collector.run(&told))?;
-    Ok(sender)
+    std::thread::Builder::new()
+        .name("collect".into())
+        .spawn(move || collector.run(&told, &woken))?;
+    Ok(teller)
 }
 
-/// Launches to be asked.
+/// Launches that take long to look at: those without a keeper, and those whose keeper
+/// did not answer.
 #[derive(Default)]
 struct Work {
     queue: Mutex<VecDeque<(Arc<Stored>, bool)>>,
@@ -147,7 +168,12 @@ impl Work {
 struct Known {
     stored: Arc<Stored>,
     standing: Option<Standing>,
-    is_being_asked: bool,
+    /// Its keeper has been asked, and has not answered yet.
+    asked: Option<Asking>,
+    /// It did not answer last time.
+    is_silent: bool,
+    /// It is being looked at elsewhere.
+    is_looked_at: bool,
     /// `None` where asking again tells nothing new.
     next: Option<Instant>,
     policy: Option<Arc<Policy>>,
@@ -161,6 +187,8 @@ struct Collector {
     work: Arc<Work>,
     /// When the records were read, and what they looked like.
     records: Option<(Instant, Vec<Stamp>)>,
+    /// Something was found that may not be shown yet.
+    is_other: bool,
     shown: Option<Arc<Snapshot>>,
     slot: Arc<Slot>,
     waker: Waker,
@@ -170,28 +198,72 @@ struct Collector {
 type Stamp = (std::ffi::OsString, Option<(u64, SystemTime)>);
 
 impl Collector {
-    fn run(mut self, told: &Receiver<Told>) {
+    fn run(mut self, told: &Receiver<Told>, woken: &OwnedFd) {
         let mut next_records = Instant::now();
         loop {
             if Instant::now() >= next_records {
                 self.read_records();
+                // Ages change with the clock alone.
+                self.is_other = true;
                 next_records = Instant::now() + EVERY;
             }
             self.ask_who_is_due();
             self.show();
-            let due = self.launches.values().filter(|known| !known.is_being_asked);
-            let due = due.filter_map(|known| known.next).min();
-            let next = due.map_or(next_records, |due| due.min(next_records));
-            let mut left = next.saturating_duration_since(Instant::now());
-            // All that is there already, and then the screen once.
+            let ready = self.wait(next_records, woken);
+            self.take_answers(&ready);
             loop {
-                match told.recv_timeout(left) {
+                match told.try_recv() {
                     Ok(told) => self.hear(told),
-                    Err(RecvTimeoutError::Timeout) => break,
-                    Err(RecvTimeoutError::Disconnected) => return,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
                 }
-                left = Duration::ZERO;
             }
+        }
+    }
+
+    /// Waits for an answer, for whoever tells something, and for the next that is due.
+    /// Which of those that were asked have something to say, or are late, in their order.
+    fn wait(&self, next_records: Instant, woken: &OwnedFd) -> Vec<bool> {
+        let due = |known: &Known| match (&known.asked, known.is_looked_at) {
+            (Some(asking), _) => Some(asking.deadline),
+            (None, true) => None,
+            (None, false) => known.next,
+        };
+        let next = self.launches.values().filter_map(due).min();
+        let next = next.map_or(next_records, |due| due.min(next_records));
+        let mut watched = vec![PollFd::new(woken, PollFlags::IN)];
+        let asked = self.launches.values().filter_map(|known| known.asked.as_ref());
+        watched.extend(asked.map(|asking| PollFd::new(asking, PollFlags::IN)));
+        let left = next.saturating_duration_since(Instant::now());
+        let _ = poll(&mut watched, Timespec::try_from(left).ok().as_ref());
+        let mut ready = watched.iter().map(|fd| !fd.revents().is_empty());
+        if ready.next() == Some(true) {
+            let _ = rustix::io::read(woken, &mut [0_u8; 8]);
+        }
+        let now = Instant::now();
+        let asked = self.launches.values().filter_map(|known| known.asked.as_ref());
+        asked.zip(ready).map(|(asking, ready)| ready || asking.deadline <= now).collect()
+    }
+
+    fn take_answers(&mut self, ready: &[bool]) {
+        let mut found = Vec::new();
+        let asked = self.launches.iter_mut().filter(|(_, known)| known.asked.is_some());
+        for ((id, known), _) in asked.zip(ready).filter(|(_, ready)| **ready) {
+            let Some(answer) = known.asked.as_mut().and_then(|asking| asking.answer().transpose())
+            else {
+                continue;
+            };
+            known.asked = None;
+            if answer.is_err() {
+                // Why, is told by who looks at it at leisure.
+                known.is_looked_at = true;
+                self.work.add(known.stored.clone(), self.selected.as_ref() == Some(id));
+            } else {
+                found.push((id.clone(), of_answer(&known.stored, answer)));
+            }
+        }
+        for (id, standing) in found {
+            self.found(&id, standing);
         }
     }
 
@@ -211,29 +283,37 @@ impl Collector {
                 }
             }
             Told::Found(id, standing) => {
-                let is_selected = self.selected.as_ref() == Some(&id);
-                let Some(known) = self.launches.get_mut(&id) else { return };
-                known.is_being_asked = false;
-                let is_silent = known.stored.is_kept && standing.told.is_none();
-                let pause = match (is_silent, is_selected) {
-                    _ if !known.stored.is_kept => EVERY_STALE,
-                    (true, _) if standing.state != "starting" => EVERY_SILENT,
-                    (_, true) => EVERY_CLOSELY,
-                    _ => EVERY,
-                };
-                known.next = is_open(&known.stored).then(|| Instant::now() + pause);
-                let mut standing = *standing;
-                // It is other each time and shows nothing: a pass that is too old shows in
-                // the verdict.
-                if let Some(told) = &mut standing.told {
-                    told.pass_age = None;
+                if let Some(known) = self.launches.get_mut(&id) {
+                    known.is_looked_at = false;
                 }
-                known.standing = Some(standing);
-                // Its keeper may have gone.
-                if is_silent {
-                    self.records = None;
-                }
+                self.found(&id, *standing);
             }
+        }
+    }
+
+    fn found(&mut self, id: &str, mut standing: Standing) {
+        let is_selected = self.selected.as_deref() == Some(id);
+        let Some(known) = self.launches.get_mut(id) else { return };
+        known.is_silent = known.stored.is_kept && standing.told.is_none();
+        let pause = match (known.is_silent, is_selected) {
+            _ if !known.stored.is_kept => EVERY_STALE,
+            (true, _) if standing.state != "starting" => EVERY_SILENT,
+            (_, true) => EVERY_CLOSELY,
+            _ => EVERY,
+        };
+        known.next = is_open(&known.stored).then(|| Instant::now() + pause);
+        // It is other each time and shows nothing: a pass that is too old shows in the
+        // verdict.
+        if let Some(told) = &mut standing.told {
+            told.pass_age = None;
+        }
+        if known.standing.as_ref() != Some(&standing) {
+            known.standing = Some(standing);
+            self.is_other = true;
+        }
+        // Its keeper may have gone.
+        if known.is_silent {
+            self.records = None;
         }
     }
 
@@ -243,9 +323,17 @@ impl Collector {
             let is_selected = self.selected.as_ref() == Some(id);
             if is_selected && known.policy.is_none() {
                 known.policy = Policy::of_ledger(&known.stored.directory).map(Arc::new);
+                self.is_other |= known.policy.is_some();
             }
-            if !known.is_being_asked && known.next.is_some_and(|next| next <= now) {
-                known.is_being_asked = true;
+            let is_due = known.next.is_some_and(|next| next <= now);
+            if !is_due || known.is_looked_at || known.asked.is_some() {
+                continue;
+            }
+            if known.stored.is_kept && !known.is_silent {
+                known.asked = Asking::begin(&known.stored, is_selected).ok();
+            }
+            if known.asked.is_none() {
+                known.is_looked_at = true;
                 self.work.add(known.stored.clone(), is_selected);
             }
         }
@@ -261,6 +349,7 @@ impl Collector {
         }
         let (launches, errors) = stored_launches(&self.directories);
         self.records = Some((Instant::now(), stamps));
+        self.is_other = true;
         self.errors = errors.iter().map(ToString::to_string).collect();
         let ended = launches.iter().filter(|launch| !is_open(launch)).count();
         let mut too_many = ended.saturating_sub(MOST_ENDED);
@@ -284,7 +373,9 @@ impl Collector {
                 None => Known {
                     stored: Arc::new(stored),
                     standing: None,
-                    is_being_asked: false,
+                    asked: None,
+                    is_silent: false,
+                    is_looked_at: false,
                     next: Some(Instant::now()),
                     policy: None,
                 },
@@ -294,6 +385,9 @@ impl Collector {
     }
 
     fn show(&mut self) {
+        if !std::mem::take(&mut self.is_other) {
+            return;
+        }
         let now = now_ms();
         let rows = self.launches.values().filter_map(|known| {
             let standing = known.standing.clone()?;

@@ -20,7 +20,7 @@ mod theme;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use crossterm::event;
@@ -32,7 +32,7 @@ use crate::launch::Directories;
 use crate::output::complain;
 use actions::{Actions, Outcome};
 use app::{App, Effect};
-use collect::{Slot, Told};
+use collect::{Slot, Teller, Told};
 use ledger::Reading;
 use terminal::{Alarm, Terminal};
 use theme::Theme;
@@ -69,7 +69,7 @@ struct Ui {
     alarm: Alarm,
     app: App,
     slot: Arc<Slot>,
-    collector: Sender<Told>,
+    collector: Teller,
     actions: Actions,
     outcomes: Receiver<Outcome>,
     reading: Option<Reading>,
@@ -114,7 +114,7 @@ impl Ui {
         }
         while let Ok(outcome) = self.outcomes.try_recv() {
             self.app.hear(outcome);
-            let _ = self.collector.send(Told::LookAgain);
+            self.collector.tell(Told::LookAgain);
         }
         if let Some(reading) = &self.reading {
             self.app.ledger = reading.lines();
@@ -172,7 +172,7 @@ impl Ui {
     }
 
     fn tell_selected(&self) {
-        let _ = self.collector.send(Told::Selected(self.app.selected_id()));
+        self.collector.tell(Told::Selected(self.app.selected_id()));
     }
 
     /// Does what a signal asks for; the status, when it is to end.

@@ -142,11 +142,21 @@ pub(super) struct Alarm {
     is_lent: Arc<AtomicBool>,
 }
 
-/// Wakes the overlay.
+/// Wakes a thread that waits in `poll(2)`.
 #[derive(Clone)]
 pub(super) struct Waker(Arc<OwnedFd>);
 
 impl Waker {
+    /// One, and what is to be waited for.
+    ///
+    /// # Errors
+    /// When there is no descriptor for it.
+    pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        let woken = rustix::event::eventfd(0, flags)?;
+        Ok((Self(Arc::new(woken.try_clone()?)), woken))
+    }
+
     pub(super) fn wake(&self) {
         // A counter that is full wakes as well.
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
@@ -159,9 +169,7 @@ impl Alarm {
     /// # Errors
     /// When there is no descriptor or thread for it.
     pub(super) fn set() -> io::Result<Self> {
-        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
-        let woken = rustix::event::eventfd(0, flags)?;
-        let waker = Waker(Arc::new(woken.try_clone()?));
+        let (waker, woken) = Waker::new()?;
         let (signal, is_lent) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(false)));
         let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH])?;
         let (told, lent, wakes) = (signal.clone(), is_lent.clone(), waker.clone());

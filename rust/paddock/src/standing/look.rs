@@ -1,22 +1,21 @@
-//! Asking every launch how it stands, with a deadline each.
+//! Looking at launches: each by its record, and by what its keeper says.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io;
 use std::time::{Duration, Instant};
 
 use confine::escape::escape;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde_json::Value;
 
+use super::ask::{Asking, LIMIT};
 use super::{Held, Standing};
 use crate::commands::{is_suspended, living_keepers, state_name};
-use crate::keeper::{Request, Status, ask_keeper_within, members_left};
+use crate::keeper::{Status, members_left};
 use crate::launch::Directories;
 use crate::state::{Phase, Stored};
 
-/// For one keeper to answer: it makes no pass for it, but may be at one for another.
-const LIMIT: Duration = Duration::from_secs(2);
 /// A verdict of a pass that is older says nothing any more. There is one every 250 ms.
 const OLDEST_PASS: Duration = Duration::from_secs(5);
-/// So many are asked at once.
-const MOST_AT_ONCE: usize = 8;
 
 /// Looks at launches, and remembers what is dear to find out and changes seldom.
 #[derive(Default)]
@@ -30,16 +29,32 @@ pub(crate) struct Looker {
 const LEFT_FOR: Duration = Duration::from_secs(5);
 
 impl Looker {
-    /// Looks at one launch. With `details` the tasks and sums are asked for, too.
+    /// Looks at one launch, and waits for its keeper. With `details` the tasks and sums
+    /// are asked for, too.
     pub(crate) fn look(
         &mut self,
         launch: &Stored,
         directories: &Directories,
         details: bool,
     ) -> Standing {
-        if launch.is_kept {
-            return ask(launch, details);
+        if !launch.is_kept {
+            return self.without_keeper(launch, directories);
         }
+        if is_suspended(launch) {
+            return suspended(launch);
+        }
+        let answer = Asking::begin(launch, details).and_then(|mut asking| {
+            loop {
+                if let Some(answer) = asking.answer()? {
+                    return Ok(answer);
+                }
+                wait_for_any(std::slice::from_ref(&asking), asking.deadline);
+            }
+        });
+        of_answer(launch, answer)
+    }
+
+    fn without_keeper(&mut self, launch: &Stored, directories: &Directories) -> Standing {
         let standing = of_record(launch);
         if launch.record.phase == Phase::Ended {
             return standing;
@@ -63,28 +78,45 @@ impl Looker {
     }
 }
 
-/// Looks at all of `launches`, several at once, in their order.
+/// Waits until one of them has something to say, or for the deadline.
+fn wait_for_any<'a>(all: impl IntoIterator<Item = &'a Asking>, deadline: Instant) {
+    let mut watched: Vec<PollFd<'_>> =
+        all.into_iter().map(|asking| PollFd::new(asking, PollFlags::IN)).collect();
+    let left = deadline.saturating_duration_since(Instant::now());
+    // A signal is as good as an answer.
+    let _ = poll(&mut watched, Timespec::try_from(left).ok().as_ref());
+}
+
+/// Looks at all of `launches`, at once, in their order.
 pub(crate) fn look_at_all(launches: &[Stored], directories: &Directories) -> Vec<Standing> {
-    let next = AtomicUsize::new(0);
-    let mut all: Vec<(usize, Standing)> = std::thread::scope(|scope| {
-        let look = || {
-            let (mut looker, mut seen) = (Looker::default(), Vec::new());
-            loop {
-                let place = next.fetch_add(1, Ordering::Relaxed);
-                let Some(launch) = launches.get(place) else { return seen };
-                seen.push((place, looker.look(launch, directories, false)));
+    let mut looker = Looker::default();
+    let mut waiting: Vec<(usize, Asking)> = Vec::new();
+    let mut found: Vec<Option<Standing>> = Vec::new();
+    for (place, launch) in launches.iter().enumerate() {
+        found.push(match launch.is_kept {
+            false => Some(looker.look(launch, directories, false)),
+            true if is_suspended(launch) => Some(suspended(launch)),
+            true => match Asking::begin(launch, false) {
+                Err(e) => Some(of_answer(launch, Err(e))),
+                Ok(asking) => {
+                    waiting.push((place, asking));
+                    None
+                }
+            },
+        });
+    }
+    while let Some(deadline) = waiting.iter().map(|(_, asking)| asking.deadline).min() {
+        wait_for_any(waiting.iter().map(|(_, asking)| asking), deadline);
+        waiting.retain_mut(|(place, asking)| {
+            let answer = asking.answer().transpose();
+            if let Some(answer) = answer {
+                found[*place] = Some(of_answer(&launches[*place], answer));
+                return false;
             }
-        };
-        let helpers: Vec<_> =
-            (1..launches.len().min(MOST_AT_ONCE)).map(|_| scope.spawn(look)).collect();
-        let mut all = look();
-        for helper in helpers {
-            all.extend(helper.join().unwrap_or_default());
-        }
-        all
-    });
-    all.sort_by_key(|(place, _)| *place);
-    all.into_iter().map(|(_, standing)| standing).collect()
+            true
+        });
+    }
+    found.into_iter().flatten().collect()
 }
 
 fn of_record(launch: &Stored) -> Standing {
@@ -105,39 +137,40 @@ fn of_record(launch: &Stored) -> Standing {
     }
 }
 
-fn ask(launch: &Stored, details: bool) -> Standing {
-    let mut standing = of_record(launch);
-    let unknown = |state: Option<&'static str>, what: String| {
-        let standing = of_record(launch);
-        let state = state.unwrap_or(standing.state);
-        Standing { held: Held::Unknown, what: Some(what), state, ..standing }
-    };
-    if is_suspended(launch) {
-        let keeper = launch.record.keeper.pid;
-        let what = format!("its keeper is stopped and watches nothing; kill -CONT {keeper}");
-        return unknown(Some("suspended"), what);
-    }
-    let socket = launch.record.launch_directory.join("control.sock");
-    let answer = match ask_keeper_within(&socket, &Request::Status { details }, LIMIT) {
+fn unknown(launch: &Stored, what: String) -> Standing {
+    Standing { held: Held::Unknown, what: Some(what), ..of_record(launch) }
+}
+
+fn suspended(launch: &Stored) -> Standing {
+    let keeper = launch.record.keeper.pid;
+    let what = format!("its keeper is stopped and watches nothing; kill -CONT {keeper}");
+    Standing { state: "suspended", ..unknown(launch, what) }
+}
+
+/// How a launch stands by what its keeper answered.
+pub(crate) fn of_answer(launch: &Stored, answer: io::Result<Value>) -> Standing {
+    let answer = match answer {
         Ok(answer) => answer,
-        Err(_) if standing.state == "starting" => return unknown(None, "it is starting".into()),
+        Err(_) if launch.record.phase == Phase::Starting => {
+            return unknown(launch, "it is starting".into());
+        }
         Err(e) => {
             let why = match e.kind() {
-                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                     format!("its keeper does not answer within {} s", LIMIT.as_secs())
                 }
                 _ => format!("its keeper does not answer: {}", escape(e.to_string().as_bytes())),
             };
-            return unknown(None, why);
+            return unknown(launch, why);
         }
     };
-    let Ok(told) = serde_json::from_value::<Status>(answer.clone()) else {
+    let Ok(told) = <Status as serde::Deserialize>::deserialize(&answer) else {
         let why = answer["error"].as_str().unwrap_or("its answer is none");
-        return unknown(None, format!("its keeper does not tell: {}", escape(why.as_bytes())));
+        let what = format!("its keeper does not tell: {}", escape(why.as_bytes()));
+        return unknown(launch, what);
     };
-    (standing.held, standing.what) = judge(&told);
-    standing.told = Some(told);
-    standing
+    let (held, what) = judge(&told);
+    Standing { held, what, told: Some(told), ..of_record(launch) }
 }
 
 /// What is held of a launch whose keeper says this.

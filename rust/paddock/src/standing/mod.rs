@@ -1,6 +1,7 @@
 //! How launches stand: what their records and their keepers tell, put together, for
 //! `paddock status` and for the overlay.
 
+mod ask;
 mod look;
 
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use crate::error::status;
 use crate::keeper::Status;
 use crate::state::HerdrPane;
 
-pub(crate) use look::{Looker, look_at_all};
+pub(crate) use ask::Asking;
+pub(crate) use look::{Looker, look_at_all, of_answer};
 
 /// What is held of a launch, taken together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

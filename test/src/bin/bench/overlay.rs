@@ -26,8 +26,15 @@ pub(crate) fn measure() -> anyhow::Result<Vec<Row>> {
     let pid = overlay.id().cast_signed();
     // `setsid` has become it by then. Ages are shown in minutes after one.
     terminal.wait_for(&format!("launches: {LAUNCHES}"));
-    wait_for(Duration::from_mins(2), || (!terminal.text().contains("s       -")).then_some(()))
-        .context("the launches do not age")?;
+    let counts_seconds = |line: &str| {
+        let is_age = |word: &str| word.strip_suffix('s').is_some_and(|n| n.parse::<u8>().is_ok());
+        line.contains("running") && line.split(' ').any(is_age)
+    };
+    wait_for(Duration::from_mins(2), || {
+        let counts = terminal.text().lines().any(counts_seconds);
+        (!counts).then_some(())
+    })
+    .context("the launches do not age")?;
     let (mut steps, mut before) = (Vec::new(), nanoseconds_run(pid)?);
     for _ in 0..STEPS {
         std::thread::sleep(STEP);
