@@ -8,7 +8,7 @@ mod schema;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -109,6 +109,8 @@ pub const OTHER_METHODS: [&str; 87] = [
     "worktree.remove",
 ];
 
+static SCHEMA: LazyLock<schema::Schema> = LazyLock::new(schema::Schema::load);
+
 type Received = Arc<Mutex<Vec<Value>>>;
 
 /// Answers as herdr does to the requests that Paddock makes, and to any other that
@@ -142,8 +144,18 @@ impl StandIn {
         Self { socket: socket.to_owned(), received }
     }
 
-    /// What it got so far, in order.
+    /// What it got so far, in order, but for [`Self::signs`].
     pub fn received(&self) -> Vec<Value> {
+        self.all().into_iter().filter(|request| !is_sign(request)).collect()
+    }
+
+    /// What the keeper itself had it show of the launch: the parameters, in order.
+    pub fn signs(&self) -> Vec<Value> {
+        let all = self.all().into_iter();
+        all.filter(is_sign).map(|mut request| request["params"].take()).collect()
+    }
+
+    fn all(&self) -> Vec<Value> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -189,6 +201,10 @@ pub(crate) fn read_line(stream: &UnixStream) -> Option<Value> {
     serde_json::from_str(&line).ok()
 }
 
+fn is_sign(request: &Value) -> bool {
+    request["method"] == "pane.report_metadata" && request["params"]["source"] == "plugin:paddock"
+}
+
 /// herdr's answer, by its schema.
 fn reply(request: &Value) -> Value {
     let (id, params) = (&request["id"], &request["params"]);
@@ -201,6 +217,9 @@ fn reply(request: &Value) -> Value {
         Some("pane.report_agent") => has(&["pane_id", "source", "agent"]) && is_state(),
         Some("pane.release_agent" | "pane.report_agent_session") => {
             has(&["pane_id", "source", "agent"])
+        }
+        Some("pane.report_metadata") if is_sign(request) => {
+            SCHEMA.fault_of_request(request).is_none()
         }
         method => method.is_some(),
     };

@@ -14,6 +14,7 @@ mod line;
 mod own_pane;
 mod relay;
 mod request;
+mod sign;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,10 @@ pub(crate) use line::{read_line, read_line_by};
 pub(crate) use own_pane::{OwnPane, plain_name};
 pub(crate) use relay::Relay;
 use request::{Refusal, Request};
+pub(crate) use sign::{Sign, Standing};
+
+/// Writes down what herdr was told, and what it said to that.
+type Note = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// The longest request, its newline not counted.
 pub(crate) const MOST_REQUEST_BYTES: usize = 64 << 10;

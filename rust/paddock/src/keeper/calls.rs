@@ -15,14 +15,14 @@ use super::asking::{asked_path, is_answer};
 use super::caller::{Caller, Expected, Hashes, Refusal, judge, look};
 use super::gatehouse::{not_the_caller, of_caller};
 use super::grants::{GuardHandle, Revoked};
-use super::herdr_desk::open_relay;
+use super::herdr_desk::open_ways;
 use super::questions::{Questions, Reply, Scope, Wanted};
 use super::roster::Roster;
 use super::rules::{AgentProgram, allow};
 use super::tally::Tally;
 use crate::agent::{GateRule, RequestKind};
 use crate::error::Error;
-use crate::gate::herdr::Relay;
+use crate::gate::herdr::{Relay, Sign};
 use crate::launch::Plan;
 use crate::launch::canonical_host;
 use crate::notices::Notices;
@@ -50,7 +50,7 @@ pub(super) struct Desk {
     pub(super) guard: GuardHandle,
     pub(super) tally: Arc<Tally>,
     /// To herdr, where the keeper is in a pane of it.
-    pub(super) relay: Option<Relay>,
+    pub(super) herdr: Option<(Relay, Sign)>,
     hashes: Hashes,
     /// When the person was told something last.
     last_told: Mutex<Option<Instant>>,
@@ -64,7 +64,7 @@ impl Desk {
         ledger: Arc<Ledger>,
         notices: Notices,
     ) -> Result<Self, Error> {
-        let relay = open_relay(plan.pane(), &ledger)?;
+        let herdr = open_ways(plan, &ledger)?;
         let (file, sha256) = (plan.program.file, pinned.agent_sha256.clone());
         Ok(Self {
             roster,
@@ -78,7 +78,7 @@ impl Desk {
             questions: Questions::default(),
             guard: GuardHandle::new(&plan.hosts, &plan.exceptions),
             tally: Arc::default(),
-            relay,
+            herdr,
             hashes: Hashes::default(),
             last_told: Mutex::default(),
         })
@@ -199,7 +199,7 @@ impl Desk {
         let message = message.map(shown);
         let details = json!({ "state": state, "message": message });
         self.ledger.add_from_outside("report", details);
-        if let Some(relay) = &self.relay {
+        if let Some((relay, _)) = &self.herdr {
             relay.report(state, message.as_deref());
         }
         Answer::Done { result: Value::Null }

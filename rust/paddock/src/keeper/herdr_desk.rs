@@ -6,31 +6,39 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Instant;
 
+use confine::Verdict;
 use confine::pidfd::PidFd;
 use serde_json::json;
 use warden::receive_piece;
 
 use super::calls::Desk;
 use super::gatehouse::not_the_caller;
+use super::verifier::Report;
 use crate::agent::RequestKind;
 use crate::error::Error;
 use crate::gate::herdr::{
-    HerdrClient, MOST_REQUEST_BYTES, Outcome, OwnPane, Record, Relay, read_line_by, turn_away,
+    HerdrClient, MOST_REQUEST_BYTES, Outcome, Record, Relay, Sign, Standing, read_line_by,
+    turn_away,
 };
+use crate::launch::Plan;
 use crate::state::Ledger;
 
-/// The way to the herdr that this process has a pane of, if it has.
-pub(super) fn open_relay(
-    pane: Option<OwnPane>,
-    ledger: &Arc<Ledger>,
-) -> Result<Option<Relay>, Error> {
-    let Some(pane) = pane else { return Ok(None) };
-    let (client, ledger) = (HerdrClient::new(pane.socket()), ledger.clone());
-    let note = move |told: &str, said: &str| {
-        ledger.add_from_outside("herdr", json!({ "report": told, "said": said }));
+/// The two ways to the herdr that this process has a pane of, if it has: for what the
+/// agent says of itself, and for what the keeper found.
+pub(super) fn open_ways(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Option<(Relay, Sign)>, Error> {
+    let Some(pane) = plan.pane() else { return Ok(None) };
+    let note = |what: &'static str| {
+        let ledger = ledger.clone();
+        move |told: &str, said: &str| {
+            ledger.add_from_outside("herdr", json!({ what: told, "said": said }));
+        }
     };
-    let relay = Relay::start(pane, client, note);
-    relay.map(Some).map_err(|e| Error::NoThread { what: "herdr", reason: e.to_string() })
+    let failed = |e: std::io::Error| Error::NoThread { what: "herdr", reason: e.to_string() };
+    let client = || HerdrClient::new(pane.socket());
+    let sign = Sign::start(pane.clone(), plan.tier.name(), client(), note("sign"));
+    let sign = sign.map_err(failed)?;
+    let relay = Relay::start(pane.clone(), client(), note("report")).map_err(failed)?;
+    Ok(Some((relay, sign)))
 }
 
 impl Desk {
@@ -71,8 +79,8 @@ impl Desk {
         if let Err(refusal) = self.admit(process, RequestKind::Herdr) {
             return turn_away(line, &refusal.to_string());
         }
-        match &self.relay {
-            Some(relay) => {
+        match &self.herdr {
+            Some((relay, _)) => {
                 let (answer, record) = relay.answer(line);
                 if record.outcome == Outcome::Refused {
                     self.tally.sent_away();
@@ -85,8 +93,31 @@ impl Desk {
 
     /// The agent has ended: what herdr shows of it goes.
     pub(super) fn release_pane(&self) {
-        if let Some(relay) = &self.relay {
+        if let Some((relay, sign)) = &self.herdr {
+            sign.close();
             relay.close();
         }
+    }
+
+    /// A pass of the watch is over: herdr shows what it found.
+    pub(super) fn show_report(&self, report: &Report) {
+        if let Some((_, sign)) = &self.herdr {
+            sign.show(standing(report));
+        }
+    }
+
+    /// Everything is stopped, and so will be who could tell herdr of it.
+    pub(super) fn show_suspension(&self) {
+        if let Some((_, sign)) = &self.herdr {
+            sign.show_now(Standing::Suspended);
+        }
+    }
+}
+
+fn standing(report: &Report) -> Standing {
+    match report.first_failure() {
+        _ if report.holds() => Standing::Confined,
+        Some(task) if matches!(task.verdict, Verdict::Unconfined(_)) => Standing::Unconfined,
+        _ => Standing::Unknown,
     }
 }

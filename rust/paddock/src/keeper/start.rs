@@ -252,8 +252,7 @@ impl Keeper<'_> {
         }
         self.wait_for_canarys_end()?;
         let watch = watch::Watch::start(
-            self.roster.clone(),
-            self.ledger.clone(),
+            self.desk.clone(),
             self.events.sender.clone(),
             self.plan.verify,
             self.last_pass.clone(),

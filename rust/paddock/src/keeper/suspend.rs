@@ -95,6 +95,7 @@ impl Keeper<'_> {
             return;
         }
         self.terminal.restore();
+        self.desk.show_suspension();
         self.ledger.add("suspended", serde_json::json!({}));
 
         // As the terminal would: the whole job, so that a pipeline around

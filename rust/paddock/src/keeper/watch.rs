@@ -9,11 +9,10 @@ use confine::escape::escape_short;
 use serde_json::json;
 
 use super::answer::LastPass;
+use super::calls::Desk;
 use super::events::Event;
-use super::roster::Roster;
 use super::verifier::{Depth, Report, Verifier};
 use crate::launch::VerifySettings;
-use crate::state::Ledger;
 
 /// A pass that is asked for and does not come.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
@@ -46,8 +45,7 @@ pub(super) struct WatchHandle(Sender<Request>);
 
 impl Watch {
     pub(super) fn start(
-        roster: Arc<Roster>,
-        ledger: Arc<Ledger>,
+        desk: Arc<Desk>,
         events: Sender<Event>,
         settings: VerifySettings,
         last_pass: LastPass,
@@ -58,8 +56,8 @@ impl Watch {
         let over = Arc::clone(&is_over);
         std::thread::Builder::new().name("watch".into()).spawn(move || {
             let mut watcher = Watcher {
-                verifier: Verifier::new(roster, settings.turns()),
-                ledger,
+                verifier: Verifier::new(desk.roster.clone(), settings.turns()),
+                desk,
                 events,
                 last_pass,
                 last_in_turn: None,
@@ -141,7 +139,7 @@ impl WatchHandle {
 
 struct Watcher {
     verifier: Verifier,
-    ledger: Arc<Ledger>,
+    desk: Arc<Desk>,
     events: Sender<Event>,
     /// For those who ask how the launch stands.
     last_pass: LastPass,
@@ -165,7 +163,7 @@ impl Watcher {
             Err(error) => {
                 // What cannot be read is not confirmed.
                 let failure = error.to_string();
-                self.ledger.add_from_outside("pass-failed", json!({ "error": failure }));
+                self.desk.ledger.add_from_outside("pass-failed", json!({ "error": failure }));
                 Report { failure: Some(failure), ..Report::default() }
             }
         };
@@ -173,12 +171,13 @@ impl Watcher {
             self.last_in_turn = Some(report.took);
         }
         report.last_in_turn = self.last_in_turn;
+        self.desk.show_report(&report);
         let report = Arc::new(report);
         let failing = (!report.holds()).then(|| describe_failure(&report));
         let is_change = failing != self.failing;
         self.last_pass.set(Arc::clone(&report), is_change && failing.is_some());
         if is_change {
-            self.ledger.add(
+            self.desk.ledger.add(
                 "verdict",
                 json!({ "holds": failing.is_none(), "what": failing, "tasks": report.tasks.len() }),
             );

@@ -94,7 +94,7 @@ pub(super) fn describe(entry: &LedgerEntry) -> Option<(Tone, String)> {
             (Tone::Plain, format!("not taken back, it was not granted: {}", of.text("host")?))
         }
         "revoked" => (Tone::Notable, format!("taken back: the host {}", of.text("host")?)),
-        "herdr" => match (of.inner("herdr"), of.text("report")) {
+        "herdr" => match (of.inner("herdr"), of.text("report").or(of.text("sign"))) {
             (Some(request), _) => {
                 let (method, outcome) = (request.text("method")?, request.text("outcome")?);
                 let why = request.text("why").map(|why| format!(": {why}")).unwrap_or_default();

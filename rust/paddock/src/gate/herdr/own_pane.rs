@@ -40,6 +40,11 @@ impl OwnPane {
         &self.pane_id
     }
 
+    /// The kind that herdr knows the agent by.
+    pub(super) fn agent(&self) -> &str {
+        &self.agent
+    }
+
     /// herdr's own socket, outside.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::client::HerdrClient;
-use super::{Decision, Message, OwnPane, Record, answer, decide, release_of, report_of};
+use super::{Decision, Message, Note, OwnPane, Record, answer, decide, release_of, report_of};
 
 /// Between two things that herdr is told.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -14,9 +14,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long the end of a launch waits for what herdr is being told.
 const END_LIMIT: Duration = Duration::from_secs(1);
-
-/// Writes down what herdr was told, and what it said to that.
-type Note = Box<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Tells herdr about the own pane.
 pub(crate) struct Relay {

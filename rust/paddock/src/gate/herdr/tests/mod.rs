@@ -3,6 +3,7 @@ mod decisions;
 mod properties;
 mod real;
 mod relay;
+mod sign;
 mod stand_in;
 
 use std::ffi::OsString;

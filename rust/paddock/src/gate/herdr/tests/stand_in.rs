@@ -52,6 +52,10 @@ fn reply(request: &Value, pane_id: &str) -> Value {
     };
     let allowed = match request["method"].as_str().unwrap() {
         "pane.report_agent" => texts(&["pane_id", "source", "agent"]) && state().is_some(),
+        "pane.report_metadata" => {
+            let ttl = &params["ttl_ms"];
+            texts(&["pane_id", "source"]) && (ttl.is_null() || ttl.as_u64() > Some(0))
+        }
         "pane.release_agent" => texts(&["pane_id", "source", "agent"]),
         _ => false,
     };
