@@ -6,7 +6,7 @@ use serde_json::Value;
 const SCHEMA: &str = include_str!("../../herdr-api.schema.json");
 
 /// The checks of requests and replies.
-pub struct Schema {
+pub(super) struct Schema {
     document: Value,
     request: Validator,
     success: Validator,
@@ -15,7 +15,7 @@ pub struct Schema {
 
 impl Schema {
     /// That of herdr 0.8.
-    pub fn load() -> Self {
+    pub(super) fn load() -> Self {
         let document: Value = serde_json::from_str(SCHEMA).expect("JSON");
         let of = |name: &str| {
             let mut schema = document.clone();
@@ -32,7 +32,7 @@ impl Schema {
 
     /// What is wrong with a request. herdr itself passes over parameters that it does
     /// not know; whoever writes one means something by it.
-    pub fn fault_of_request(&self, request: &Value) -> Option<String> {
+    pub(super) fn fault_of_request(&self, request: &Value) -> Option<String> {
         if let Err(error) = self.request.validate(request) {
             return Some(format!("{request}: {error}"));
         }
@@ -53,7 +53,7 @@ impl Schema {
     }
 
     /// What is wrong with a reply.
-    pub fn fault_of_reply(&self, reply: &Value) -> Option<String> {
+    pub(super) fn fault_of_reply(&self, reply: &Value) -> Option<String> {
         let schema = if reply["error"].is_null() { &self.success } else { &self.error };
         schema.validate(reply).err().map(|error| format!("{reply}: {error}"))
     }

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use confine::Pid;
+use serde_json::Value;
 
 use super::Desk;
-use super::api::{Opening, Pane, Place};
+use super::api::{ApiError, Opening, Pane, Place};
 use super::launches::end;
 use super::order::{Order, Report};
 use super::pane::{AGAIN, HELD, own_program};
@@ -16,11 +17,12 @@ use super::target::{self, own_pane};
 use crate::agent;
 use crate::cli::PaneKind;
 use crate::commands::{is_open, state_name};
-use crate::launch::{Config, Plan, Request};
+use crate::launch::{Config, Direction, HerdrSettings, OpenIn, Plan, Request};
+use crate::output::complain;
 use crate::state::{Phase, Record, Stored, now_ms, stored_launches};
 
 /// From the opening of a pane to an agent that runs; every layer is proved before.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(45);
 /// Between two looks at the records of launches.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
 /// Between two questions to herdr whether the pane is still there.
@@ -37,7 +39,15 @@ pub(super) fn start_agent(desk: &Desk) -> Result<Done, Failure> {
         what: Some(plan.agent.file.name.clone()),
         ..Order::default()
     };
-    open_and_wait(PaneKind::Agent, order, Some(plan.agent.file.herdr_kind()), beside(desk), desk)
+    let hint = plan.agent.file.herdr_kind();
+    open_and_wait(
+        PaneKind::Agent,
+        order,
+        Some(hint),
+        beside(desk, config.herdr),
+        config.herdr,
+        desk,
+    )
 }
 
 /// Goes on with the agent's conversation in fresh sandboxes.
@@ -70,9 +80,10 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
         return wait(pane, since, None, desk).map(|done| done.with("resumed", id));
     }
     // A shell that is there now is the person's: nothing is typed into it.
+    let settings = Config::load(&desk.directories.config_file())?.herdr;
     let place = match &pane {
-        Some(pane) => Place::Beside(pane.id.clone(), "right"),
-        None => beside(desk),
+        Some(pane) => Place::Beside(pane.id.clone(), direction_of(settings)),
+        None => beside(desk, settings),
     };
     let kind = agent::load(&launch.record.agent, &desk.directories.agents())
         .map_or_else(|_| launch.record.agent.clone(), |agent| agent.file.herdr_kind().to_owned());
@@ -81,7 +92,7 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
         what: Some(id.into()),
         ..Order::default()
     };
-    open_and_wait(PaneKind::Resume, order, Some(&kind), place, desk)
+    open_and_wait(PaneKind::Resume, order, Some(&kind), place, settings, desk)
         .map(|done| done.with("resumed", id))
 }
 
@@ -104,7 +115,7 @@ pub(super) fn open_shell(desk: &Desk) -> Result<Done, Failure> {
             }
         }
     };
-    open_and_wait(PaneKind::Shell, order, None, beside(desk), desk)
+    open_and_wait(PaneKind::Shell, order, None, beside(desk, config.herdr), config.herdr, desk)
 }
 
 /// Opens the overlay.
@@ -152,11 +163,48 @@ fn planned(
 }
 
 /// Beside the focused pane, else a tab.
-fn beside(desk: &Desk) -> Place {
-    match &desk.context.pane {
-        Some(pane) => Place::Beside(pane.clone(), "right"),
-        None => Place::Tab(desk.context.workspace.clone()),
+fn beside(desk: &Desk, settings: HerdrSettings) -> Place {
+    match (&desk.context.pane, settings.open_in) {
+        (Some(pane), OpenIn::Split) => Place::Beside(pane.clone(), direction_of(settings)),
+        _ => Place::Tab(desk.context.workspace.clone()),
     }
+}
+
+/// As herdr calls it.
+fn direction_of(settings: HerdrSettings) -> &'static str {
+    match settings.direction {
+        Direction::Right => "right",
+        Direction::Down => "down",
+    }
+}
+
+/// Gives a new pane the share of its split that is configured. Without it herdr halves.
+fn share(pane: &Pane, settings: HerdrSettings, desk: &Desk) -> Result<(), ApiError> {
+    let kept = settings.ratio.get();
+    if (kept - 0.5).abs() < f64::EPSILON {
+        return Ok(());
+    }
+    let root = desk.herdr.layout(&pane.id)?;
+    match path_to_split(&root, &pane.id) {
+        Some(path) => desk.herdr.set_ratio(&pane.id, &path, kept),
+        None => Ok(()),
+    }
+}
+
+/// The way from the root of a layout to the split whose second half is that pane: at
+/// each split whether the second half is taken.
+fn path_to_split(node: &Value, pane: &str) -> Option<Vec<bool>> {
+    if node["type"] != "split" {
+        return None;
+    }
+    if node["second"]["pane_id"] == pane {
+        return Some(Vec::new());
+    }
+    [("first", false), ("second", true)].into_iter().find_map(|(half, is_second)| {
+        let mut path = path_to_split(&node[half], pane)?;
+        path.insert(0, is_second);
+        Some(path)
+    })
 }
 
 fn open_and_wait(
@@ -164,6 +212,7 @@ fn open_and_wait(
     mut order: Order,
     hint: Option<&str>,
     place: Place,
+    settings: HerdrSettings,
     desk: &Desk,
 ) -> Result<Done, Failure> {
     let report = Report::make(&desk.directories)?;
@@ -183,6 +232,11 @@ fn open_and_wait(
     let pane = desk.herdr.open(&opening)?.ok_or_else(|| {
         Failure::new(ErrorKind::Startup, "herdr opened no pane").next("try again")
     })?;
+    if matches!(opening.place, Place::Beside(..))
+        && let Err(error) = share(&pane, settings, desk)
+    {
+        complain(error);
+    }
     wait(&pane, since, Some(report), desk)
 }
 
@@ -190,6 +244,7 @@ fn open_and_wait(
 fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Result<Done, Failure> {
     let deadline = Instant::now() + START_LIMIT;
     let mut ask = Instant::now() + ASK_EVERY;
+    let mut times_held = 0;
     loop {
         let launch = newest_in(pane, since, desk);
         if let Some(failure) = report.as_mut().and_then(Report::read) {
@@ -220,6 +275,14 @@ fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Res
                     None => Failure::new(ErrorKind::Startup, "the pane closed before anything ran")
                         .next("herdr plugin log list --plugin paddock tells more"),
                 };
+                return Err(in_pane(failure, pane, launch.as_ref()));
+            }
+            // Without a report that is how it shows that it failed: at the first time the
+            // key that was typed may be still to come.
+            times_held += u32::from(report.is_none() && is_held(pane, desk));
+            if times_held > 1 {
+                let failure = Failure::new(ErrorKind::Startup, "it did not start")
+                    .next("look at its pane, which says why");
                 return Err(in_pane(failure, pane, launch.as_ref()));
             }
         }
@@ -278,4 +341,24 @@ fn is_held(pane: &Pane, desk: &Desk) -> bool {
         && program.is_some()
         && program == own_program()
         && arguments == HELD.map(str::as_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_way_to_the_split_of_a_new_pane_is_found() {
+        let pane = |id: &str| json!({ "type": "pane", "pane_id": id });
+        let split = |first: Value, second: Value| json!({ "type": "split", "direction": "right", "ratio": 0.5, "first": first, "second": second });
+        let root = split(pane("a"), split(split(pane("b"), pane("c")), pane("d")));
+        assert_eq!(path_to_split(&root, "c"), Some(vec![true, false]));
+        assert_eq!(path_to_split(&root, "d"), Some(vec![true]));
+        assert_eq!(path_to_split(&split(pane("a"), pane("b")), "b"), Some(vec![]));
+        // What was there before is nobody's new pane.
+        assert_eq!(path_to_split(&root, "a"), None);
+        assert_eq!(path_to_split(&pane("a"), "a"), None);
+    }
 }

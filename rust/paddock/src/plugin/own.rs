@@ -70,9 +70,22 @@ pub(super) fn doctor(_desk: &Desk) -> Result<Done, Failure> {
 /// Removes what is known of launches that have ended.
 pub(super) fn prune(_desk: &Desk) -> Result<Done, Failure> {
     let report = json_of(&["prune", "--json"], PRUNE_LIMIT)?;
-    let removed = report["removed"].as_array().map_or(0, Vec::len);
-    Ok(Done::told(format!("{removed} launches that had ended were removed"))
-        .with("removed", report["removed"].clone()))
+    let of = |outcome: &str| -> Vec<String> {
+        let launches = report["launches"].as_array().into_iter().flatten();
+        let found = launches.filter(|launch| launch["outcome"] == outcome);
+        found.filter_map(|launch| launch["launch"].as_str().map(str::to_owned)).collect()
+    };
+    let (removed, left, failed) = (of("removed"), of("processes-left"), of("failed"));
+    let stay: Vec<String> = left.into_iter().chain(failed).collect();
+    if stay.is_empty() {
+        let done = Done::told(format!("{} launches that had ended were removed", removed.len()));
+        return Ok(done.with("removed", removed));
+    }
+    let message = format!("launches that could not be removed: {}", stay.join(", "));
+    Err(Failure::new(ErrorKind::Conflict, message)
+        .next("paddock prune tells why of each")
+        .with("removed", removed)
+        .with("launches", stay))
 }
 
 /// Binds the usual keys in herdr's configuration.

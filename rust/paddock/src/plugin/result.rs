@@ -105,6 +105,9 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
         | Error::Configuration { .. }
         | Error::Hosts { .. }
         | Error::ProgramTooOld { .. }
+        | Error::ProjectFile { .. }
+        | Error::ProjectTier { .. }
+        | Error::ProjectWidens { .. }
         | Error::SocketPath { .. }
         | Error::UnixLink { .. } => ErrorKind::Config,
         Error::LaunchAmbiguous { .. }
