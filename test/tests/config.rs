@@ -114,7 +114,10 @@ fn every_value_is_shown_with_where_it_comes_from() {
     for (name, wanted) in [
         ("agent", format!("agent \"own\" {file}:1")),
         ("tier", format!("tier \"sealed\" {ours}:2")),
-        ("egress.hosts", format!("egress.hosts [\"a.test\", \"*.b.test\"] {ours}:4")),
+        (
+            "egress.hosts",
+            format!("egress.hosts [\"a.test\", \"*.b.test\"] {file}:4; fewer by {ours}:4"),
+        ),
         ("agents.own.arguments", format!("agents.own.arguments [\"-c\"] {file}:6")),
         ("agents.own.unix", "agents.own.unix \"mediated\" default".into()),
         (

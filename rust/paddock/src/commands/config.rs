@@ -76,7 +76,8 @@ fn table(rows: &[[String; 3]]) -> Result<(), Error> {
 
 fn cells(row: &Row) -> [String; 3] {
     let value = row.value.as_ref().map_or_else(|| "-".to_owned(), written);
-    [safe(&row.name), value, told(&row.origin)]
+    let fewer = row.fewer_by.as_ref().map(|by| format!("; fewer by {}", told(by)));
+    [safe(&row.name), value, told(&row.origin) + &fewer.unwrap_or_default()]
 }
 
 fn host_cells(row: &HostRow) -> [String; 3] {
@@ -115,7 +116,10 @@ fn told(origin: &Origin) -> String {
 
 fn row_as_json(row: &Row) -> Value {
     with_origin(
-        json!({ "name": row.name, "value": row.value, "default": row.default }),
+        json!({
+            "name": row.name, "value": row.value, "default": row.default,
+            "fewerBy": row.fewer_by.as_ref().map(told),
+        }),
         &row.origin,
     )
 }

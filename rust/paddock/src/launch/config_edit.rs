@@ -23,6 +23,15 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
     let _lock = lock(&real).map_err(|e| unusable(e.to_string()))?;
     let text = read_text(file)?.unwrap_or_default();
     let mut document: DocumentMut = text.parse().map_err(|e| unusable(format!("{e}")))?;
+    // Where there are only comments they stay before what is added.
+    let mut lead = String::new();
+    if document.is_empty() {
+        document.set_trailing("");
+        lead = text;
+        if !lead.is_empty() && !lead.ends_with('\n') {
+            lead.push('\n');
+        }
+    }
     let agents = document.entry("agents").or_insert_with(implicit_table);
     let agents = agents.as_table_like_mut().ok_or_else(|| unusable("agents is no table".into()))?;
     let agent = agents.entry(name).or_insert_with(|| Item::Table(Table::new()));
@@ -34,7 +43,7 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
         return Ok(());
     }
     list.push(entry);
-    let text = document.to_string();
+    let text = lead + &document.to_string();
     Config::parse(&text).map_err(unusable)?;
     let written = (|| {
         let new = real.with_file_name(format!("config-{}.new", LaunchId::random()?));
@@ -82,6 +91,10 @@ mod tests {
         add_for_agent(&file, "codex", "hosts", "b.test:1").unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         assert_eq!(text, mine.replace("[\"a.test\"]", "[\"a.test\", \"b.test:1\"]"));
+        std::fs::write(&file, "# mine\n\n# too").unwrap();
+        add_for_agent(&file, "codex", "hosts", "a.test").unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(text, "# mine\n\n# too\n[agents.codex]\nhosts = [\"a.test\"]\n");
         std::fs::write(&file, "agents = 1\n").unwrap();
         assert!(add_for_agent(&file, "codex", "hosts", "a.test").is_err());
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "agents = 1\n");

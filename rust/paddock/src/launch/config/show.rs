@@ -35,6 +35,8 @@ pub(crate) struct Row {
     /// What it would be if nobody set it, as it would be written.
     pub(crate) default: &'static str,
     pub(crate) origin: Origin,
+    /// Where the project's file leaves fewer hosts than the value has.
+    pub(crate) fewer_by: Option<Origin>,
 }
 
 /// A host that an agent's launch might reach.
@@ -97,16 +99,22 @@ impl Sources {
         let set = std::env::var_os(variable).filter(|_| !variable.is_empty() && value.is_none());
         if let Some(path) = set.filter(|path| !path.is_empty()) {
             let value = Some(json!(path.to_string_lossy()));
-            return Row { name, value, default, origin: Origin::Variable(variable) };
+            let origin = Origin::Variable(variable);
+            return Row { name, value, default, origin, fewer_by: None };
         }
-        let origin = self.origin(&name);
-        Row { name, value, default, origin }
+        if !name.ends_with("hosts") {
+            let origin = self.origin(&name);
+            return Row { name, value, default, origin, fewer_by: None };
+        }
+        // The list is the person's still; what is left of it is told of each host.
+        let fewer_by = self.origin_in_project(&name);
+        let origin = self.origin_in_file(&name);
+        Row { name, value, default, origin, fewer_by }
     }
 
     fn origin(&self, name: &str) -> Origin {
-        let project = self.config.project.as_ref();
-        if let Some((project, line)) = project.and_then(|p| Some((p, p.lines.get(name)?))) {
-            return Origin::Project(project.path.clone(), *line);
+        if let Some(project) = self.origin_in_project(name) {
+            return project;
         }
         // An agent that has no word of its own about it has everybody's.
         if let Some(agent) = name.strip_prefix("agents.").and_then(|n| n.strip_suffix(".unix"))
@@ -114,6 +122,15 @@ impl Sources {
         {
             return self.origin("unix");
         }
+        self.origin_in_file(name)
+    }
+
+    fn origin_in_project(&self, name: &str) -> Option<Origin> {
+        let project = self.config.project.as_ref()?;
+        Some(Origin::Project(project.path.clone(), *project.lines.get(name)?))
+    }
+
+    fn origin_in_file(&self, name: &str) -> Origin {
         let line = self.text.as_ref().and_then(|text| text.line(name));
         line.map_or(Origin::Default, |line| Origin::File(self.file.clone(), line))
     }
@@ -140,11 +157,6 @@ impl Sources {
         let own = own.map(|host| row(host, self.origin_in_file(&key)));
         let listed = listed.chain(own).filter(|_| profile != EgressProfile::None);
         Ok(of_file.chain(listed).collect())
-    }
-
-    fn origin_in_file(&self, name: &str) -> Origin {
-        let line = self.text.as_ref().and_then(|text| text.line(name)).unwrap_or(1);
-        Origin::File(self.file.clone(), line)
     }
 }
 
