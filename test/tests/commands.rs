@@ -55,6 +55,7 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
             "layers",
             "ports",
             "program",
+            "projectFile",
             "schema",
             "tier",
             "unixRace",
