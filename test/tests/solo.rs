@@ -319,7 +319,7 @@ fn an_agent_with_both_forms_is_a_pair_unless_it_is_told() {
     assert_eq!(
         run.stderr,
         "paddock: the agent standin has no solo form\n  \
-         next: paddock run standin starts it in the form that it has\n"
+         next: paddock run standin starts it as it is\n"
     );
     host.assert_nothing_left();
 }

@@ -164,9 +164,7 @@ impl Error {
             Self::DirectoryUnusable { .. } => {
                 "paddock info --paths shows every directory in use".into()
             }
-            Self::FormMissing { agent, .. } => {
-                format!("paddock run {agent} starts it in the form that it has")
-            }
+            Self::FormMissing { agent, .. } => format!("paddock run {agent} starts it as it is"),
             Self::Grant { .. } => {
                 "paddock grant --help shows how; paddock list, the launches".into()
             }
@@ -179,9 +177,7 @@ impl Error {
             Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } | Self::LaunchesNone => {
                 "paddock list shows the launches".into()
             }
-            Self::LaunchOrAgentUnknown { .. } => {
-                "paddock list shows the launches; paddock info --agents, the agents".into()
-            }
+            Self::LaunchOrAgentUnknown { .. } => "paddock list; paddock info --agents".into(),
             Self::LaunchRuns { launch } => {
                 format!("paddock stop {launch}, then: paddock resume {launch}")
             }
