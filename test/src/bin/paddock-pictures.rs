@@ -23,7 +23,7 @@ fn main() -> anyhow::Result<()> {
     let ended = host.standin(&["true"]);
     anyhow::ensure!(ended.code() == Some(0), "{}", ended.stderr);
 
-    let wide = shown(&host, 46, 140, "db.example.com")?;
+    let wide = shown(&host, 46, 140, &["db.example.com", "warden paddock-warden server"])?;
     picture(&folder.join("overlay.svg"), &wide)?;
     wide.send("a");
     wide.wait_for("o: once");
@@ -33,19 +33,19 @@ fn main() -> anyhow::Result<()> {
     picture(&folder.join("overlay-ledger.svg"), &wide)?;
     wide.send("\x03");
 
-    let small = shown(&host, 15, 60, "confined")?;
+    let small = shown(&host, 15, 60, &["confined", "+2"])?;
     picture(&folder.join("overlay-small.svg"), &small)?;
     small.send("\x03");
     Ok(())
 }
 
 /// The overlay on a terminal of that size, once that is to be seen.
-fn shown(host: &Host, rows: u16, columns: u16, words: &str) -> anyhow::Result<Terminal> {
+fn shown(host: &Host, rows: u16, columns: u16, words: &[&str]) -> anyhow::Result<Terminal> {
     let terminal = Terminal::of_size(rows, columns);
     let mut command = terminal.paddock(host);
     command.arg("overlay").env("LC_ALL", "C.UTF-8").spawn()?;
     terminal.wait_for("ended: 1");
-    terminal.wait_for(words);
+    words.iter().for_each(|words| terminal.wait_for(words));
     Ok(terminal)
 }
 
