@@ -45,7 +45,9 @@ fn shown(host: &Host, rows: u16, columns: u16, words: &[&str]) -> anyhow::Result
     let mut command = terminal.paddock(host);
     command.arg("overlay").env("LC_ALL", "C.UTF-8").spawn()?;
     terminal.wait_for("ended: 1");
-    words.iter().for_each(|words| terminal.wait_for(words));
+    for words in words {
+        terminal.wait_for(words);
+    }
     Ok(terminal)
 }
 

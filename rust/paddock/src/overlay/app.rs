@@ -288,16 +288,14 @@ impl App {
                 Some(asked) => self.dialogue = Some(Dialogue::Answer { launch, asked }),
                 None => self.message = Some((Tone::Plain, "no question waits there".into())),
             },
-            Command::Jump => match &standing.pane {
-                Some(pane) => {
+            Command::Jump => {
+                if let Some(pane) = &standing.pane {
                     let (socket, pane) = (pane.socket.clone(), pane.pane_id.clone());
                     return Some(Effect::Act(Action::Jump { socket, pane }));
                 }
-                None => {
-                    let text = "it was not started in a pane of herdr's: there is none to go to";
-                    self.message = Some((Tone::Notable, text.into()));
-                }
-            },
+                let text = "it was not started in a pane of herdr's: there is none to go to";
+                self.message = Some((Tone::Notable, text.into()));
+            }
             Command::Pins => {
                 let (agent, tier) = (standing.agent.clone(), standing.tier);
                 self.open(View::Pins);

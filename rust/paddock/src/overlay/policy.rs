@@ -88,9 +88,10 @@ fn server(plan: &Value, has_client: bool) -> Vec<String> {
     words.extend(grants(plan, "server"));
     let hosts: Vec<&str> =
         plan["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    words.push(match hosts.is_empty() {
-        true => "hosts: none".into(),
-        false => format!("hosts, by the guard: {}", listed(&hosts)),
+    words.push(if hosts.is_empty() {
+        "hosts: none".into()
+    } else {
+        format!("hosts, by the guard: {}", listed(&hosts))
     });
     if let Some(race) = plan["unixRace"].as_str() {
         words.push(format!("sockets: the gate alone; {}", listed(&[race])));

@@ -172,7 +172,7 @@ impl Alarm {
         let (waker, woken) = Waker::new()?;
         let (signal, is_lent) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(false)));
         let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH])?;
-        let (told, lent, wakes) = (signal.clone(), is_lent.clone(), waker.clone());
+        let (told, lent, overlay) = (signal.clone(), is_lent.clone(), waker.clone());
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in &mut signals {
                 let is_end = matches!(signal, SIGTERM | SIGHUP);
@@ -180,7 +180,7 @@ impl Alarm {
                     continue;
                 }
                 told.store(signal, Ordering::SeqCst);
-                wakes.wake();
+                overlay.wake();
                 if is_end {
                     std::thread::sleep(PATIENCE);
                     // Standard output may be held by whoever waits for it.

@@ -47,6 +47,8 @@ impl Mark {
     }
 }
 
+// A style is asked of the theme, whether it depends on what the terminal can show or not.
+#[allow(clippy::unused_self)]
 impl Theme {
     /// By the environment of this process.
     pub(super) fn find(ascii: bool) -> Self {

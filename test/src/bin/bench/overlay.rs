@@ -28,7 +28,7 @@ pub(crate) fn measure() -> anyhow::Result<Vec<Row>> {
     terminal.wait_for(&format!("launches: {LAUNCHES}"));
     let counts_seconds = |line: &str| {
         let is_age = |word: &str| word.strip_suffix('s').is_some_and(|n| n.parse::<u8>().is_ok());
-        line.contains("running") && line.split(' ').any(is_age)
+        line.contains("confined") && line.split(' ').any(is_age)
     };
     wait_for(Duration::from_mins(2), || {
         let counts = terminal.text().lines().any(counts_seconds);

@@ -67,10 +67,10 @@ impl Page {
 
     /// A text with something in front of it, which is wrapped. One without end is cut: it
     /// would hide what comes after it.
-    fn text(&mut self, first: Vec<Span<'static>>, text: &str, style: Style) {
+    fn text(&mut self, first: &[Span<'static>], text: &str, style: Style) {
         let text = self.theme.plain(text);
         let text = fit(&text, MOST_OF_A_TEXT, self.theme.cut());
-        self.lines.extend(hanging("", Style::new(), &first, &text, style, self.room));
+        self.lines.extend(hanging("", Style::new(), first, &text, style, self.room));
     }
 
     fn head(&mut self, row: &Row) {
@@ -85,15 +85,15 @@ impl Page {
             Held::Ended => "it has ended, and nothing of it is left".into(),
         };
         let first = vec![Span::styled(format!("{} ", self.theme.mark(mark)), style)];
-        self.text(first, &words, style);
+        self.text(&first, &words, style);
         if let Some(what) = &standing.what {
-            self.text(vec![Span::raw("  ")], what, Style::new());
+            self.text(&[Span::raw("  ")], what, Style::new());
         }
         let workspace = shown(&standing.workspace);
-        self.text(vec![Span::styled("workspace ", self.theme.faint())], &workspace, Style::new());
+        self.text(&[Span::styled("workspace ", self.theme.faint())], &workspace, Style::new());
         if let Some(pane) = &standing.pane {
             let first = vec![Span::styled("pane      ", self.theme.faint())];
-            self.text(first, &escape(pane.pane_id.as_bytes()).to_string(), Style::new());
+            self.text(&first, &escape(pane.pane_id.as_bytes()).to_string(), Style::new());
         }
         let since = format!("{}, {} ago", shown_time(standing.started), row.age);
         let since = if standing.ended.is_some() {
@@ -101,7 +101,7 @@ impl Page {
         } else {
             since
         };
-        self.text(vec![Span::styled("started   ", self.theme.faint())], &since, Style::new());
+        self.text(&[Span::styled("started   ", self.theme.faint())], &since, Style::new());
     }
 
     fn questions(&mut self, row: &Row) {
@@ -118,7 +118,7 @@ impl Page {
                 Wanted::Path { path, .. } => format!("the path {} to read", shown(path)),
             };
             let first = vec![Span::styled(format!("! {} ", asked.number), self.theme.notable())];
-            self.text(first, &what, Style::new());
+            self.text(&first, &what, Style::new());
         }
     }
 
@@ -127,10 +127,10 @@ impl Page {
         let Some(failure) = told.failure.as_ref().or(told.last_violation.as_ref()) else { return };
         self.heading("last violation");
         let Failure { time, what, task } = failure;
-        self.text(vec![Span::styled(shown_time(*time), self.theme.faint())], "", Style::new());
+        self.text(&[Span::styled(shown_time(*time), self.theme.faint())], "", Style::new());
         let bad = self.theme.bad();
         let mark = self.theme.mark(Mark::Unconfined);
-        self.text(vec![Span::styled(format!("{mark} "), bad)], what, bad);
+        self.text(&[Span::styled(format!("{mark} "), bad)], what, bad);
         let Some(task) = task else { return };
         let evidence = [
             (
@@ -142,14 +142,14 @@ impl Page {
         ];
         for (name, value) in evidence {
             self.text(
-                vec![Span::styled(format!("  {name:<8} "), self.theme.faint())],
+                &[Span::styled(format!("  {name:<8} "), self.theme.faint())],
                 &value,
                 Style::new(),
             );
         }
         for reason in &task.reasons {
             let code = self.theme.plain(&reason.code);
-            self.text(vec![Span::styled(format!("  {code}: "), bad)], &reason.text, Style::new());
+            self.text(&[Span::styled(format!("  {code}: "), bad)], &reason.text, Style::new());
         }
     }
 
@@ -181,7 +181,7 @@ impl Page {
         if details.tasks_left_out > 0 {
             let text =
                 format!("and {} more tasks: paddock verify lists them", details.tasks_left_out);
-            self.text(vec![], &text, self.theme.notable());
+            self.text(&[], &text, self.theme.notable());
         }
     }
 
@@ -249,10 +249,10 @@ impl Page {
         let allowed: Vec<&str> = details.allowed_hosts.iter().map(String::as_str).collect();
         let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
         let allowed = escape(allowed.as_bytes()).to_string();
-        self.text(vec![Span::styled("allowed ", theme.faint())], &allowed, Style::new());
+        self.text(&[Span::styled("allowed ", theme.faint())], &allowed, Style::new());
         let others = (details.other_hosts != HostSums::default()).then_some(&details.other_hosts);
         if details.hosts.is_empty() && others.is_none() {
-            self.text(vec![], "nothing was asked of the guard", theme.faint());
+            self.text(&[], "nothing was asked of the guard", theme.faint());
             return;
         }
         let numbers = ["CONNS", "OPEN", "SENT", "RECEIVED", "REFUSED", "FAILED"];
@@ -260,8 +260,8 @@ impl Page {
         let row = |name: &str, cells: &[String]| {
             let name = fit(&theme.plain(name), name_room, theme.cut());
             let padding = " ".repeat(name_room.saturating_sub(width(&name)));
-            let cells: String = cells.iter().map(|cell| format!("{cell:>9}")).collect();
-            fit(&format!("{name}{padding}{cells}"), self.room, theme.cut())
+            let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>9}")).collect();
+            fit(&format!("{name}{padding}{}", cells.concat()), self.room, theme.cut())
         };
         let heading = row("HOST", &numbers.map(str::to_owned));
         let mut lines = vec![Line::styled(heading, theme.faint())];
@@ -289,7 +289,7 @@ impl Page {
     fn gate(&mut self, details: &Details) {
         self.heading("gate");
         if details.gate.is_empty() {
-            self.text(vec![], "nothing was asked of the gate", self.theme.faint());
+            self.text(&[], "nothing was asked of the gate", self.theme.faint());
         }
         for calls in &details.gate {
             let text = format!(

@@ -76,7 +76,7 @@ fn pane(
         String::new()
     };
     let shown = lines.into_iter().skip(first).take(fit).collect();
-    framed_with(frame, area, app.theme, title, shown, has_keys, more);
+    framed_with(frame, area, app.theme, title, shown, has_keys, &more);
 }
 
 fn framed(
@@ -87,7 +87,7 @@ fn framed(
     lines: Vec<Line<'static>>,
     has_keys: bool,
 ) {
-    framed_with(frame, area, theme, title, lines, has_keys, String::new());
+    framed_with(frame, area, theme, title, lines, has_keys, "");
 }
 
 fn framed_with(
@@ -97,10 +97,10 @@ fn framed_with(
     title: &str,
     lines: Vec<Line<'static>>,
     has_keys: bool,
-    more: String,
+    more: &str,
 ) {
     let block = block(theme, title, has_keys, area.width).title_bottom(
-        Line::styled(fit(&more, usize::from(area.width).saturating_sub(2), ""), theme.faint())
+        Line::styled(fit(more, usize::from(area.width).saturating_sub(2), ""), theme.faint())
             .right_aligned(),
     );
     frame.render_widget(Paragraph::new(lines).block(block), area);
