@@ -11,7 +11,7 @@ use paddock_test::terminal::Terminal;
 /// What the stand-in does, so that there is something to see.
 const WORK: &str = "./probe proxy:telemetry.example.com:443; \
     ./probe proxy:telemetry.example.com:443; \
-    paddock ask host db.example.com:5432 to run the migrations --wait 3600 & sleep 3600";
+    paddock ask host db.example.com:5432 --wait 3600 to run the migrations & sleep 3600";
 
 fn main() -> anyhow::Result<()> {
     let folder: PathBuf = std::env::args_os().nth(1).context("the folder is missing")?.into();
