@@ -86,6 +86,12 @@ fn launches_are_shown_verified_and_stopped() {
     terminal.wait_for("launches: 1, ended: 1");
     assert_eq!(second.end().code(), Some(143));
     assert_eq!(first.verify().0, Some(0));
+    terminal.send("P");
+    terminal.wait_for("remove records and ledgers of launches that have ended?");
+    terminal.send("y");
+    terminal.wait_for("removed: 1 launches that had ended");
+    terminal.wait_until_gone("ended: 1");
+    assert_eq!(host.records().len(), 1, "the one that runs is there still");
 
     let asked = Instant::now();
     terminal.send("q");
@@ -163,6 +169,25 @@ fn the_pane_of_a_launch_is_brought_to_the_front() {
     let focus = herdr.received().into_iter().find(|request| request["method"] == "pane.focus");
     assert_eq!(focus.expect("it was asked")["params"]["pane_id"], "w1:p9");
     shown.terminal.send("q");
+    assert_eq!(shown.ended(), Some(0));
+}
+
+#[test]
+fn a_shell_beside_a_launch_has_the_terminal_until_it_ends() {
+    let host = Host::new();
+    let _launch = start(&host);
+    let shown = Shown::start(&host, 24, 80);
+    let terminal = &shown.terminal;
+    terminal.wait_for("confined: all of");
+    terminal.send("o");
+    terminal.wait_until_gone("VERDICT");
+    terminal.wait_for("tasks confirmed, watching");
+    terminal.send("echo in=$((40+2))\r");
+    terminal.wait_for("in=42");
+    terminal.send("exit\r");
+    terminal.wait_for("the shell beside launch");
+    terminal.wait_for("VERDICT");
+    terminal.send("q");
     assert_eq!(shown.ended(), Some(0));
 }
 

@@ -2,30 +2,23 @@
 //! `grant` and `pin` use, too.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, LazyLock};
 
 use confine::escape::escape;
 
 use super::terminal::Waker;
-use crate::cli::Cli;
 use crate::commands::{Tone, answer_question, end_launch, pin_lines, verify_now};
 use crate::error::Error;
 use crate::gate::herdr::focus_pane;
-use crate::keeper::{Scope, Wanted};
+use crate::keeper::{Prune, PruneOutcome, Scope, Wanted, prune_ended};
 use crate::launch::{Config, Directories, Tier};
 use crate::pins::Comparison;
 use crate::state::{Stored, find_launch};
 
 /// So many at once; a person can type faster than a keeper answers.
 const MOST_AT_ONCE: usize = 8;
-
-/// Removes what is kept of launches that have ended, and tells how many there were.
-pub(super) type Prune = fn(&Directories) -> Result<usize, Error>;
-
-/// Without it the key is not there.
-pub(super) const PRUNE: Option<Prune> = None;
 
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,13 +103,7 @@ fn perform(action: Action, directories: &Directories) -> Result<Outcome, Error> 
             Ok(()) => Outcome::Said(Tone::Good, format!("herdr shows pane {pane}")),
             Err(why) => Outcome::Said(Tone::Bad, why),
         },
-        Action::Prune => match PRUNE {
-            Some(prune) => {
-                let count = prune(directories)?;
-                Outcome::Said(Tone::Good, format!("{count} launches that had ended are removed"))
-            }
-            None => Outcome::Said(Tone::Bad, "this paddock cannot prune".into()),
-        },
+        Action::Prune => prune(directories),
         Action::Pins { agent, tier } => {
             let config = Config::load(&directories.config_file())?;
             let tiers = [Tier::Sealed, Tier::Isolated, Tier::Ported];
@@ -131,6 +118,25 @@ fn perform(action: Action, directories: &Directories) -> Result<Outcome, Error> 
             })
         }
     })
+}
+
+fn prune(directories: &Directories) -> Outcome {
+    let pruning = prune_ended(directories, Prune::default());
+    let count = |is_it: fn(&PruneOutcome) -> bool| {
+        pruning.launches.iter().filter(|launch| is_it(&launch.outcome)).count()
+    };
+    let removed = count(|outcome| matches!(outcome, PruneOutcome::Removed));
+    let is_kept = |outcome: &PruneOutcome| {
+        matches!(outcome, PruneOutcome::ProcessesLeft(_) | PruneOutcome::Failed(_))
+    };
+    match count(is_kept) + pruning.errors.len() {
+        0 => Outcome::Said(Tone::Good, format!("removed: {removed} launches that had ended")),
+        n => {
+            let text =
+                format!("removed: {removed} launches; not removed: {n}; paddock prune says why");
+            Outcome::Said(Tone::Bad, text)
+        }
+    }
 }
 
 fn verify(launch: &Stored) -> Outcome {
@@ -168,21 +174,13 @@ fn stop(launch: &Stored, directories: &Directories) -> Outcome {
     }
 }
 
-/// Whether this paddock has the command that opens a shell in a launch's sandbox.
-pub(super) fn has_shell() -> bool {
-    static FOUND: LazyLock<bool> = LazyLock::new(|| {
-        <Cli as clap::CommandFactory>::command().find_subcommand("shell").is_some()
-    });
-    *FOUND
-}
-
-/// Opens one on this terminal, to its end; what there is to say of it.
+/// Opens a shell beside a launch, on this terminal, to its end; what there is to say of it.
 pub(super) fn open_shell(launch: &str) -> Outcome {
     let own = std::env::current_exe();
     let run = own.and_then(|own| std::process::Command::new(own).args(["shell", launch]).status());
     match run {
         Ok(status) if status.success() => {
-            Outcome::Said(Tone::Plain, format!("the shell in launch {launch} has ended"))
+            Outcome::Said(Tone::Plain, format!("the shell beside launch {launch} has ended"))
         }
         Ok(status) => Outcome::Said(Tone::Notable, format!("paddock shell {launch}: {status}")),
         Err(e) => Outcome::Said(Tone::Bad, format!("paddock shell does not start: {}", e.kind())),

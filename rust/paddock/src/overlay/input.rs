@@ -112,7 +112,7 @@ pub(super) const KEYS: &[Binding] = &[
     ),
     binding(
         "o",
-        "open a shell in its sandbox",
+        "open a shell in its workspace, in a sandbox like its server's",
         Some("shell"),
         Command::Shell,
         &[KeyCode::Char('o')],
@@ -155,15 +155,6 @@ pub(super) const KEYS: &[Binding] = &[
     ),
 ];
 
-/// Those that work in this build.
-pub(super) fn keys() -> impl Iterator<Item = &'static Binding> {
-    KEYS.iter().filter(|binding| match binding.command {
-        Command::Prune => super::actions::PRUNE.is_some(),
-        Command::Shell => super::actions::has_shell(),
-        _ => true,
-    })
-}
-
 /// Whether it is a key that goes down; some terminals tell when it comes up, too.
 pub(super) fn is_press(key: KeyEvent) -> bool {
     key.kind != KeyEventKind::Release
@@ -181,7 +172,7 @@ pub(super) fn command_of(key: KeyEvent) -> Option<Command> {
     if key.modifiers.contains(KeyModifiers::ALT) {
         return None;
     }
-    keys().find(|binding| binding.codes.contains(&key.code)).map(|binding| binding.command)
+    KEYS.iter().find(|binding| binding.codes.contains(&key.code)).map(|binding| binding.command)
 }
 
 /// Ctrl-C quits wherever it is typed.
@@ -198,7 +189,7 @@ mod tests {
     #[test]
     fn every_key_has_one_meaning_and_is_in_the_guide() {
         let mut seen = Vec::new();
-        for binding in keys() {
+        for binding in KEYS {
             for code in binding.codes {
                 assert!(!seen.contains(code), "{code:?} twice");
                 seen.push(*code);

@@ -11,7 +11,7 @@ use super::text::wrap;
 use crate::keeper::Wanted;
 use crate::output::shown;
 use crate::overlay::app::{App, Dialogue, View};
-use crate::overlay::input::{Binding, Command, keys};
+use crate::overlay::input::{Binding, Command, KEYS};
 use crate::overlay::theme::{fit, width};
 
 /// The most lines that it has.
@@ -92,9 +92,9 @@ fn hints(app: &App) -> String {
         app.view == View::Launches
             || matches!(binding.command, Command::Ledger | Command::Pins | Command::Search)
     };
-    let last: Vec<String> = keys().filter(is_last).filter_map(hint).collect();
+    let last: Vec<String> = KEYS.iter().filter(is_last).filter_map(hint).collect();
     let mut shown: Vec<String> =
-        keys().filter(|b| !is_last(b) && is_here(b)).filter_map(hint).collect();
+        KEYS.iter().filter(|b| !is_last(b) && is_here(b)).filter_map(hint).collect();
     while !shown.is_empty() && width(&[&shown[..], &last[..]].concat().join("  ")) > room {
         shown.pop();
     }

@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::text::{hanging, wrap};
 use crate::overlay::app::App;
-use crate::overlay::input::keys;
+use crate::overlay::input::KEYS;
 use crate::overlay::theme::{Mark, fit, width};
 
 /// Of the ledger: the part that fits, from its end.
@@ -74,7 +74,7 @@ pub(super) fn pins(app: &App, room: usize) -> (String, Vec<Line<'static>>) {
 pub(super) fn help(app: &App, room: usize) -> (String, Vec<Line<'static>>) {
     let theme = app.theme;
     let mut lines = Vec::new();
-    for binding in keys() {
+    for binding in KEYS {
         let first = [Span::styled(format!("{:<16} ", binding.shown), theme.strong())];
         lines.extend(hanging("", Style::new(), &first, binding.what, Style::new(), room));
     }
