@@ -60,7 +60,7 @@ fn the_list_is_above_the_details() {
     │ │ there                                                                      │
     │ │ processes and sockets of the host: none                                    │
     └────────────────────────────────────────────────────────────────── 1-14 of 45 ┘
-    Enter details  v verify  s stop  a answer  g go  p pins  ? help  q quit
+    Enter details  v verify  s stop  a answer  g go  o shell  p pins  ? help  q quit
     "#);
 }
 
@@ -111,7 +111,7 @@ fn the_list_is_beside_the_details_where_there_is_room() {
     │                                                                    ││ api.example…       12        0   87 KiB 4882 KiB        0        0 │
     │                                                                    ││ elsewhere.e…        0        0      0 B      0 B        3        0 │
     └────────────────────────────────────────────────────────────────────┘└──────────────────────────────────────────────────────── 1-42 of 45 ┘
-    Enter details  v verify  s stop  a answer  g go  p pins  l ledger  ? help  q quit
+    Enter details  v verify  s stop  a answer  g go  o shell  p pins  l ledger  ? help  q quit
     "#);
 }
 
@@ -194,7 +194,7 @@ fn a_violation_has_its_evidence_in_plain_characters_too() {
     |   command  cat                                                               |
     |   holds-outside: it holds open /etc                                          |
     +------------------------------------------------------------------ 1-14 of 25 +
-    Enter details  v verify  s stop  a answer  g go  p pins  ? help  q quit
+    Enter details  v verify  s stop  a answer  g go  o shell  p pins  ? help  q quit
     "#);
 }
 
@@ -317,9 +317,12 @@ fn help_has_every_key() {
     │ a                answer what the agent asks for: once, this launch, always,  │
     │                  deny                                                        │
     │ g                go to the pane of herdr's that it runs in                   │
+    │ o                open a shell in its workspace, in a sandbox like its        │
+    │                  server's                                                    │
     │ p                profiles and pins: what is recorded, and what differs       │
     │ l                ledger: what happened in the launch                         │
     │ /                search the ledger: the lines with that text                 │
+    │ P                prune launches that have ended, after a question            │
     │ ?                help                                                        │
     │ q, Esc           back, or quit                                               │
     │                                                                              │
@@ -330,9 +333,6 @@ fn help_has_every_key() {
     │ ✗ unconfined: a check failed                                                 │
     │ ? unknown: it cannot be told, and is not taken for confined                  │
     │ – ended                                                                      │
-    │                                                                              │
-    │                                                                              │
-    │                                                                              │
     │                                                                              │
     │                                                                              │
     │                                                                              │
