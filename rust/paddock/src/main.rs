@@ -57,11 +57,11 @@ fn perform(command: Command) -> Result<u8, error::Error> {
         Command::Overlay(options) => overlay::overlay(&options),
         Command::Log(options) => commands::log(&options),
         Command::Info(options) => commands::info(&options),
+        Command::Config(options) => commands::config(&options),
         Command::Doctor(options) => commands::doctor(&options),
         Command::Grant(options) => commands::grant(&options),
         Command::Herdr(herdr) => Ok(plugin::run(&herdr)),
         Command::Pin(options) => commands::pin(&options),
-        Command::Config(options) => commands::config(&options),
         Command::Prune(options) => commands::prune(&options),
         // They are programs of their own.
         Command::DoctorProbe(_) | Command::Standin(_) => Ok(error::status::FAILED),

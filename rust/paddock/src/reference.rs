@@ -1,12 +1,15 @@
 //! The reference documents say what the code does: checked against it.
 
+use clap::Parser;
 use confine::{Layer, Reason};
 
 use crate::agent::AgentFile;
+use crate::cli::{Action, Cli, Command, Entry};
 use crate::doctor::{Feature, HostReport, State, feature_names, needs};
 use crate::error::status;
 use crate::keeper::PruneOutcome;
 use crate::launch::{Config, KEYS, Project, Tier};
+use crate::plugin::{ErrorKind, HINT, MARK, ORDER};
 
 const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
 const CONFIGURATION: &str = include_str!("../../../docs/reference/configuration.md");
@@ -18,6 +21,8 @@ const RECORDS: &str = include_str!("../../../docs/reference/records.md");
 const LOG: &str = include_str!("../../../docs/reference/log.md");
 /// What `paddock log` says of each event.
 const WORDS: &str = include_str!("commands/log/words.rs");
+const HERDR: &str = include_str!("../../../docs/reference/herdr.md");
+const MANIFEST: &str = include_str!("../../../herdr-plugin.toml");
 const STATUS: &str = include_str!("../../../docs/reference/status.md");
 const GATE: &str = include_str!("../../../docs/reference/gate.md");
 
@@ -233,6 +238,69 @@ fn the_sums_of_hosts_are_documented() {
             assert!(source.contains(&format!("\"{key}\": ")), "{key}");
         }
     }
+}
+
+#[test]
+fn the_plugins_actions_panes_and_events_are_in_its_manifest_and_documented() {
+    let manifest: toml::Table = toml::from_str(MANIFEST).unwrap();
+    let ids = |table: &str, key: &str| -> Vec<String> {
+        let entries = manifest[table].as_array().unwrap().iter();
+        entries.map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
+    };
+    let actions = ids("actions", "id");
+    assert_eq!(actions.len(), Action::ALL.len());
+    for action in Action::ALL {
+        assert!(actions.iter().any(|id| id == action.id()), "{action:?}");
+        assert!(HERDR.contains(&format!("| `{}` |", action.id())), "{action:?}");
+        let typed = Cli::try_parse_from(["paddock", "herdr", action.id()]).unwrap();
+        let is_it = |command: &Command| matches!(command, Command::Herdr(herdr) if herdr.entry == Entry::Action(action));
+        assert!(is_it(&typed.command), "{action:?} is typed as it is called");
+    }
+    for event in ids("events", "on") {
+        assert!(HERDR.contains(&format!("`{event}`")), "{event}");
+    }
+    for pane in ids("panes", "id") {
+        assert!(HERDR.contains(&format!("`{pane}`")), "{pane}");
+        assert!(Cli::try_parse_from(["paddock", "herdr", "pane", &pane]).is_ok(), "{pane}");
+    }
+    // Each entry of the manifest is one of the command line's.
+    for table in ["startup", "actions", "events", "panes"] {
+        for entry in manifest[table].as_array().unwrap() {
+            let command = entry["command"].as_array().unwrap();
+            let script = command[2].as_str().unwrap();
+            let words = script.rsplit("paddock.sh\" ").next().unwrap().split(' ');
+            let words = ["paddock", "herdr"].into_iter().chain(words);
+            assert!(Cli::try_parse_from(words).is_ok(), "{script}");
+        }
+    }
+    for kind in ErrorKind::ALL {
+        let name = serde_json::to_value(kind).unwrap();
+        assert!(HERDR.contains(&format!("| `{}` |", name.as_str().unwrap())), "{kind:?}");
+    }
+    let least = manifest["min_herdr_version"].as_str().unwrap();
+    assert!(HERDR.contains(&format!("herdr {least} or newer")), "{least}");
+    for line in block(HERDR, "text").lines() {
+        let example = serde_json::from_str::<serde_json::Value>(line.strip_prefix(MARK).unwrap());
+        assert_eq!(example.unwrap()["schemaVersion"], 1);
+    }
+    assert!(HERDR.contains(&format!("`{ORDER}`")) && HERDR.contains(&format!("`{HINT}`")));
+}
+
+#[test]
+fn every_request_to_herdr_is_documented() {
+    let source = include_str!("plugin/api.rs");
+    let mut found = 0;
+    for text in source.split('"').skip(1).step_by(2) {
+        let is_method = text.split_once('.').is_some_and(|(area, name)| {
+            ["layout", "notification", "pane", "plugin", "server"].contains(&area)
+                && name.bytes().all(|b| b.is_ascii_lowercase() || b"_.".contains(&b))
+        });
+        if is_method {
+            assert!(HERDR.contains(&format!("`{text}`")), "{text}");
+            found += 1;
+        }
+    }
+    assert!(found >= 9, "the search for requests finds them: {found}");
 }
 
 #[test]

@@ -67,8 +67,9 @@ impl Shared {
             }
             "pane.report_metadata" => {
                 let (id, _) = self.find(params)?;
-                let title = params["title"].as_str().unwrap_or_default();
-                self.lock().titles.insert(id, title.to_owned());
+                if let Some(title) = params["title"].as_str() {
+                    self.lock().titles.insert(id, title.to_owned());
+                }
                 ok()
             }
             "pane.report_agent" | "pane.release_agent" => self.find(params).and_then(|_| ok()),
@@ -76,6 +77,9 @@ impl Shared {
                 let shown = self.lock().shows_notifications;
                 let reason = if shown { "shown" } else { "disabled" };
                 Ok(json!({ "type": "notification_show", "shown": shown, "reason": reason }))
+            }
+            "server.reload_config" => {
+                Ok(json!({ "type": "config_reload", "status": "applied", "diagnostics": [] }))
             }
             "plugin.pane.open" => self.open(params),
             "layout.export" => {
@@ -140,8 +144,9 @@ impl Shared {
             return Err(("plugin_pane_open_failed", "popup already open".into()));
         }
         let id = self.new_pane_id("w1");
+        let is_short = self.lock().cuts_panes_short;
         let program = Program {
-            command: words(&entry["command"]),
+            command: if is_short { vec!["true".into()] } else { words(&entry["command"]) },
             cwd: params["cwd"].as_str().map_or_else(|| self.plugin_root(), PathBuf::from),
             environment: self.plugin_pane_environment((!is_popup).then_some(&*id), &params["env"]),
         };

@@ -59,6 +59,7 @@ pub(super) struct State {
     /// The one popup, which is no pane.
     pub(super) popup: Option<Arc<Pane>>,
     pub(super) shows_notifications: bool,
+    pub(super) cuts_panes_short: bool,
     pub(super) manner: Manner,
     /// Ids that panes had before they were moved.
     pub(super) aliases: BTreeMap<String, String>,
@@ -78,6 +79,7 @@ impl PluginHost {
             let name = program.file_name().expect("a name");
             symlink(&program, root.join("bin").join(name)).expect("a link");
         }
+        host.script("herdr", "#!/bin/sh\necho 'config: ok'\n");
         let state_directory = host.home().join("plugin state");
         std::fs::create_dir(&state_directory).expect("a directory");
         let mut dressed = Command::new("true");
@@ -127,6 +129,11 @@ impl PluginHost {
     /// Whether it shows notifications. As it comes, herdr does not.
     pub fn show_notifications(&self, shows: bool) {
         self.shared.lock().shows_notifications = shows;
+    }
+
+    /// Whether the panes of the plugin end before they come to anything.
+    pub fn cut_panes_short(&self, cuts: bool) {
+        self.shared.lock().cuts_panes_short = cuts;
     }
 
     /// The focused workspace is in a group of worktrees, and has that checkout.
@@ -212,11 +219,19 @@ impl PluginHost {
     /// Returns what came of the plugin's start.
     pub fn restart(&self) -> Finished {
         let panes = std::mem::take(&mut self.shared.lock().panes);
-        panes.values().for_each(|pane| pane.close());
+        for pane in panes.values() {
+            pane.close();
+        }
         for (id, pane) in &panes {
             self.shared.open_shell(id, &pane.cwd);
         }
         self.shared.lock().titles.clear();
+        self.start_again()
+    }
+
+    /// Starts the plugin's hook as a new server does that was handed the panes as they
+    /// are.
+    pub fn start_again(&self) -> Finished {
         let command = self.shared.manifest["startup"][0]["command"].clone();
         let mut command = self.shared.command(&command, "startup");
         command.env("HERDR_PLUGIN_EVENT", "startup");
@@ -301,7 +316,8 @@ impl Shared {
     fn plugin_environment(&self, source: &str) -> Vec<(OsString, OsString)> {
         let pairs: [(&str, OsString); 7] = [
             ("HERDR_SOCKET_PATH", self.socket.clone().into()),
-            ("HERDR_BIN_PATH", "/nonexistent/herdr (deleted)".into()),
+            // As the kernel calls a program that was replaced since.
+            ("HERDR_BIN_PATH", self.root.with_file_name("herdr (deleted)").into()),
             ("HERDR_ENV", "1".into()),
             ("HERDR_PLUGIN_ID", "paddock".into()),
             ("HERDR_PLUGIN_ROOT", self.root.clone().into()),

@@ -29,6 +29,4 @@ pub(crate) use host::{Subject, examine};
 pub(crate) use pinned::{Pinned, examine_pins, show_pins};
 pub(crate) use probe::{Probe, run as run_probe};
 pub(crate) use show::show;
-#[cfg(test)]
-pub(crate) use tiers::needs;
-pub(crate) use tiers::reaches;
+pub(crate) use tiers::{needs, reaches};

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub(crate) use herdr::{Direction, HerdrSettings, OpenIn};
+#[cfg(test)]
+pub(crate) use herdr::Direction;
+pub(crate) use herdr::{HerdrSettings, OpenIn};
 pub(crate) use interval::VerifySettings;
 #[cfg(test)]
 pub(crate) use keys::{KEYS, Project};

@@ -27,11 +27,9 @@ mod workspace;
 pub(crate) use agent_program::{agent_program, find_named_agent};
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{
-    Config, EgressProfile, HostRow, OnProgramChange, OnViolation, Origin, ProjectFile, Row,
-    Sources, VerifySettings,
+    Config, EgressProfile, HerdrSettings, HostRow, OnProgramChange, OnViolation, OpenIn, Origin,
+    ProjectFile, Row, Sources, VerifySettings,
 };
-#[allow(unused_imports)] // the plugin has them
-pub(crate) use config::{Direction, HerdrSettings, OpenIn};
 #[cfg(test)]
 pub(crate) use config::{KEYS, Project};
 pub(crate) use config_edit::add_for_agent;

@@ -31,7 +31,7 @@ pub(super) enum ApiError {
 
 impl ApiError {
     /// Whether herdr's word is that there is no such pane.
-    fn is_no_pane(&self) -> bool {
+    pub(super) fn is_no_pane(&self) -> bool {
         matches!(self, Self::Refused { code, .. } if code == "pane_not_found")
     }
 }
@@ -215,6 +215,21 @@ impl Herdr {
     /// Types into a pane. Only for one whose program is known to be Paddock's.
     pub(super) fn type_into(&self, pane: &str, text: &str) -> Result<(), ApiError> {
         self.ask("pane.send_text", &json!({ "pane_id": pane, "text": text })).map(drop)
+    }
+
+    /// Has it read its configuration again.
+    pub(super) fn reload_config(&self) -> Result<(), ApiError> {
+        let method = "server.reload_config";
+        let result = self.ask(method, &json!({}))?;
+        match result["status"].as_str() {
+            Some("applied" | "partial") => Ok(()),
+            Some(status) => Err(ApiError::Refused {
+                method,
+                code: safe(status),
+                message: safe(&result["diagnostics"].to_string()),
+            }),
+            None => Err(ApiError::Garbage { method }),
+        }
     }
 
     /// Sets what the pane's border says.

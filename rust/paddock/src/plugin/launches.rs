@@ -102,7 +102,7 @@ pub(super) fn verify(desk: &Desk) -> Result<Done, Failure> {
 }
 
 /// Lists the launches, those that run first.
-pub(super) fn list(desk: &Desk) -> Result<Done, Failure> {
+pub(super) fn list(desk: &Desk) -> Done {
     let (mut launches, errors) = stored_launches(&desk.directories);
     launches.sort_by_key(|launch| (!is_open(launch), std::cmp::Reverse(launch.record.started)));
     let open = launches.iter().filter(|launch| is_open(launch)).count();
@@ -119,10 +119,10 @@ pub(super) fn list(desk: &Desk) -> Result<Done, Failure> {
     });
     let unreadable = errors.iter().map(ToString::to_string);
     let lines: Vec<String> = lines.chain(unreadable.clone()).collect();
-    Ok(Done::told(format!("{open} of {} launches not ended", launches.len()))
+    Done::told(format!("{open} of {} launches not ended", launches.len()))
         .lines(lines)
         .with("launches", launches.iter().map(described).collect::<Vec<_>>())
-        .with("errors", unreadable.collect::<Vec<_>>()))
+        .with("errors", unreadable.collect::<Vec<_>>())
 }
 
 /// Takes the launch from its pane: `reconnect` there no longer finds it.

@@ -7,7 +7,6 @@
 mod api;
 mod context;
 mod events;
-#[allow(dead_code)] // its caller is the plugin's action
 mod keybindings;
 mod launches;
 mod notice;
@@ -27,6 +26,8 @@ use api::Herdr;
 use context::Context;
 use result::{Done, Failure};
 
+#[cfg(test)]
+pub(crate) use order::{HINT, ORDER};
 #[cfg(test)]
 pub(crate) use result::{ErrorKind, MARK};
 
@@ -58,9 +59,12 @@ impl Desk {
 
 /// Does what an action says, and tells.
 fn act(action: Action) -> u8 {
-    let desk = Desk::here();
+    let desk = Desk::here().and_then(|desk| {
+        desk.herdr.ping()?;
+        Ok(desk)
+    });
     let result = match &desk {
-        Ok(desk) => desk.herdr.ping().map_err(Failure::from).and_then(|()| perform(action, desk)),
+        Ok(desk) => perform(action, desk),
         Err(failure) => Err(failure.clone()),
     };
     // Nobody reading is no reason not to tell the person.
@@ -70,6 +74,7 @@ fn act(action: Action) -> u8 {
         Err(failure) => notice::lines(failure),
     };
     let _ = lines.iter().try_for_each(|line| print(result::safe(line)));
+    // A herdr that does not answer shows nothing, either.
     if let Ok(desk) = &desk
         && !desk.context.is_typed
     {
@@ -89,7 +94,7 @@ fn perform(action: Action, desk: &Desk) -> Result<Done, Failure> {
         Action::Stop => launches::stop(desk),
         Action::Info => launches::info(desk),
         Action::VerifySandbox => launches::verify(desk),
-        Action::ListSandboxes => launches::list(desk),
+        Action::ListSandboxes => Ok(launches::list(desk)),
         Action::ForgetMapping => launches::forget(desk),
         Action::PruneMappings => own::prune(desk),
     }

@@ -61,7 +61,8 @@ fn show_in_pane(text: &str, desk: &Desk) -> Result<(), super::api::ApiError> {
     let mut opening = Opening {
         entrypoint: PaneKind::Message.id(),
         place: Place::Popup,
-        cwd: None,
+        // What is started while it has the focus is about the same place.
+        cwd: desk.context.directories.iter().find(|path| path.is_dir()).cloned(),
         environment: vec![order.variable()],
         focus: true,
     };

@@ -17,7 +17,7 @@ use super::target::{self, own_pane};
 use crate::agent;
 use crate::cli::PaneKind;
 use crate::commands::{is_open, state_name};
-use crate::launch::{Config, Direction, HerdrSettings, OpenIn, Plan, Request};
+use crate::launch::{Config, Form, HerdrSettings, OpenIn, Plan, Request};
 use crate::output::complain;
 use crate::state::{Phase, Record, Stored, now_ms, stored_launches};
 
@@ -54,6 +54,11 @@ pub(super) fn start_agent(desk: &Desk) -> Result<Done, Failure> {
 pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
     let launch = target::launch(desk)?;
     let id = launch.record.launch.as_str();
+    if launch.record.form == Form::Shell {
+        return Err(Failure::new(ErrorKind::Target, format!("launch {id} is a shell"))
+            .next("the action open-shell opens another")
+            .with("launch", id));
+    }
     let pane = match own_pane(&launch, &desk.context.socket) {
         Some(own) => desk.herdr.pane(&own.pane_id)?,
         None => None,
@@ -82,7 +87,7 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
     // A shell that is there now is the person's: nothing is typed into it.
     let settings = Config::load(&desk.directories.config_file())?.herdr;
     let place = match &pane {
-        Some(pane) => Place::Beside(pane.id.clone(), direction_of(settings)),
+        Some(pane) => Place::Beside(pane.id.clone(), settings.direction.name()),
         None => beside(desk, settings),
     };
     let kind = agent::load(&launch.record.agent, &desk.directories.agents())
@@ -99,20 +104,19 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
 /// Opens a shell under the policy of the launch's agent, else of the configured one.
 pub(super) fn open_shell(desk: &Desk) -> Result<Done, Failure> {
     let config = Config::load(&desk.directories.config_file())?;
-    let order = match target::open_launch(desk) {
-        Ok(launch) => Order {
+    let order = if let Ok(launch) = target::open_launch(desk) {
+        Order {
             directory: Some(launch.record.workspace.clone()),
             what: Some(launch.record.launch.as_str().into()),
             ..Order::default()
-        },
-        Err(_) => {
-            let directory = directory(desk)?;
-            let plan = planned(None, &directory, &config, desk)?;
-            Order {
-                directory: Some(plan.workspace.root.clone()),
-                what: Some(plan.agent.file.name.clone()),
-                ..Order::default()
-            }
+        }
+    } else {
+        let directory = directory(desk)?;
+        let plan = planned(None, &directory, &config, desk)?;
+        Order {
+            directory: Some(plan.workspace.root.clone()),
+            what: Some(plan.agent.file.name.clone()),
+            ..Order::default()
         }
     };
     open_and_wait(PaneKind::Shell, order, None, beside(desk, config.herdr), config.herdr, desk)
@@ -123,7 +127,7 @@ pub(super) fn sandboxes(desk: &Desk) -> Result<Done, Failure> {
     let opening = Opening {
         entrypoint: PaneKind::Sandboxes.id(),
         place: Place::Overlay,
-        cwd: None,
+        cwd: desk.context.directories.iter().find(|path| path.is_dir()).cloned(),
         environment: vec![Order::default().variable()],
         focus: true,
     };
@@ -165,16 +169,8 @@ fn planned(
 /// Beside the focused pane, else a tab.
 fn beside(desk: &Desk, settings: HerdrSettings) -> Place {
     match (&desk.context.pane, settings.open_in) {
-        (Some(pane), OpenIn::Split) => Place::Beside(pane.clone(), direction_of(settings)),
+        (Some(pane), OpenIn::Split) => Place::Beside(pane.clone(), settings.direction.name()),
         _ => Place::Tab(desk.context.workspace.clone()),
-    }
-}
-
-/// As herdr calls it.
-fn direction_of(settings: HerdrSettings) -> &'static str {
-    match settings.direction {
-        Direction::Right => "right",
-        Direction::Down => "down",
     }
 }
 
@@ -217,19 +213,25 @@ fn open_and_wait(
 ) -> Result<Done, Failure> {
     let report = Report::make(&desk.directories)?;
     order.report = Some(report.path().to_owned());
-    let mut environment = vec![order.variable()];
-    // Never for a shell: herdr would take it for the agent.
-    environment.extend(hint.map(|kind| ("HERDR_AGENT", kind.to_owned())));
-    let opening = Opening {
+    order.hint = hint.map(str::to_owned);
+    let mut opening = Opening {
         entrypoint: kind.id(),
         place,
         // Also where herdr puts a shell after its restart.
         cwd: order.directory.clone(),
-        environment,
+        environment: order.variables(),
         focus: true,
     };
     let since = now_ms();
-    let pane = desk.herdr.open(&opening)?.ok_or_else(|| {
+    let opened = match desk.herdr.open(&opening) {
+        // The pane that had the focus has been closed meanwhile.
+        Err(error) if error.is_no_pane() => {
+            opening.place = Place::Tab(desk.context.workspace.clone());
+            desk.herdr.open(&opening)
+        }
+        opened => opened,
+    };
+    let pane = opened?.ok_or_else(|| {
         Failure::new(ErrorKind::Startup, "herdr opened no pane").next("try again")
     })?;
     if matches!(opening.place, Place::Beside(..))

@@ -14,6 +14,8 @@ use crate::launch::{Directories, LaunchId, private_directory};
 
 /// The variable.
 pub(crate) const ORDER: &str = "PADDOCK_PANE";
+/// herdr's own.
+pub(crate) const HINT: &str = "HERDR_AGENT";
 
 /// What a pane's program is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,9 @@ pub(super) struct Order {
     /// The agent, or the launch: what stands behind the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) what: Option<String>,
+    /// What herdr is told that the agent is, by the first environment of its program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hint: Option<String>,
     /// Where the action waits for the reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) report: Option<PathBuf>,
@@ -46,6 +51,12 @@ impl Order {
     /// For the environment of a pane.
     pub(super) fn variable(&self) -> (&'static str, String) {
         (ORDER, serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The same, with the hint. Never for a shell, which herdr would take for the agent.
+    pub(super) fn variables(&self) -> Vec<(&'static str, String)> {
+        let hint = self.hint.iter().map(|hint| (HINT, hint.clone()));
+        std::iter::once(self.variable()).chain(hint).collect()
     }
 }
 

@@ -8,7 +8,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::Desk;
-use super::result::{Done, ErrorKind, Failure};
+use super::keybindings::{KeybindingError, Place, State, install};
+use super::result::{Done, ErrorKind, Failure, safe};
+use crate::doctor::{needs, reaches};
+use crate::launch::Tier;
+use crate::output::shown;
 
 /// The matrix starts every layer and tries some hundred operations.
 const DOCTOR_LIMIT: Duration = Duration::from_mins(3);
@@ -17,18 +21,26 @@ const PRUNE_LIMIT: Duration = Duration::from_secs(30);
 /// Finds out what this host can do, and tries every escape.
 pub(super) fn doctor(_desk: &Desk) -> Result<Done, Failure> {
     let report = json_of(&["doctor", "--json"], DOCTOR_LIMIT)?;
-    let texts = |values: &Value, key: &str| -> Vec<String> {
-        let values = values.as_array().into_iter().flatten();
-        values.filter_map(|value| value[key].as_str().map(str::to_owned)).collect()
-    };
-    let wanted = report["wanted"].as_str().unwrap_or("wanted");
-    let reached = report["host"]["tier"].as_str();
+    let tier = |value: &Value| serde_json::from_value::<Tier>(value.clone()).ok();
+    let (wanted, reached) =
+        (tier(&report["wanted"]).unwrap_or_default(), tier(&report["host"]["tier"]));
     if report["ok"] == json!(true) {
         let done = Done::told(format!("this host reaches the {wanted} tier; nothing got through"));
         return Ok(done.with("tier", json!(reached)));
     }
     let next = "paddock doctor shows everything that was tried";
     let failed = |kind, message: String| Err(Failure::new(kind, message).next(next));
+    if !reaches(reached, wanted) {
+        let features = report["host"]["features"].as_array().into_iter().flatten();
+        let lacking: Vec<&str> = features
+            .filter(|feature| matches!(feature["state"].as_str(), Some("missing" | "unknown")))
+            .filter(|feature| needs(wanted).any(|name| feature["name"] == name))
+            .filter_map(|feature| feature["reason"].as_str())
+            .collect();
+        let what = lacking.join("; ");
+        let message = format!("this host does not reach the {wanted} tier: {what}");
+        return failed(ErrorKind::Startup, message);
+    }
     if let Some(failure) = report["failure"].as_str() {
         return failed(ErrorKind::Startup, failure.to_owned());
     }
@@ -41,30 +53,18 @@ pub(super) fn doctor(_desk: &Desk) -> Result<Done, Failure> {
                 format!("{} {}", text("group"), text("operation"))
             })
             .collect();
-        let what =
-            if through.is_empty() { "a control is missing".into() } else { through.join(", ") };
-        return failed(ErrorKind::Unconfined, format!("not everything holds: {what}"));
+        let what = match through.len() {
+            0 => "too much could not be tried".into(),
+            _ => format!("got through: {}", through.join(", ")),
+        };
+        return failed(ErrorKind::Unconfined, what);
     }
     let pins = report["pins"].as_array().into_iter().flatten();
     let refused: Vec<&str> = pins
         .filter(|pin| matches!(pin["state"].as_str(), Some("refused" | "unknown")))
         .filter_map(|pin| pin["reason"].as_str())
         .collect();
-    if !refused.is_empty() {
-        return failed(ErrorKind::PinMismatch, refused.join("; "));
-    }
-    let missing: Vec<Value> = report["host"]["features"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|feature| feature["state"] == json!("missing") && !feature["advice"].is_null())
-        .cloned()
-        .collect();
-    let reasons = texts(&json!(missing), "reason");
-    failed(
-        ErrorKind::Startup,
-        format!("this host does not reach the {wanted} tier: {}", reasons.join("; ")),
-    )
+    failed(ErrorKind::PinMismatch, refused.join("; "))
 }
 
 /// Removes what is known of launches that have ended.
@@ -89,8 +89,63 @@ pub(super) fn prune(_desk: &Desk) -> Result<Done, Failure> {
 }
 
 /// Binds the usual keys in herdr's configuration.
-pub(super) fn install_keybindings(_desk: &Desk) -> Result<Done, Failure> {
-    Err(Failure::new(ErrorKind::Unknown, "not there yet"))
+pub(super) fn install_keybindings(desk: &Desk) -> Result<Done, Failure> {
+    let installed = Place::find().and_then(|place| install(&place))?;
+    let file = shown(&installed.file);
+    let mut lines = Vec::new();
+    let mut rows = Vec::new();
+    let mut taken = Vec::new();
+    for (chord, state) in &installed.chords {
+        let (state, what) = match state {
+            State::Added => ("added", format!("{} is bound to {}", chord.key, chord.action)),
+            State::Present { key } => {
+                ("present", format!("{} was bound already: {}", chord.action, safe(key)))
+            }
+            State::Taken { by } => {
+                taken.push(chord.action);
+                ("taken", format!("{} does something else: {}", chord.key, safe(by)))
+            }
+        };
+        rows.push(json!({ "key": chord.key, "action": chord.action, "state": state }));
+        lines.push(what);
+    }
+    if installed.needs_reload()
+        && let Err(error) = desk.herdr.reload_config()
+    {
+        let failure = Failure::from(error).with("chords", rows).with("file", file);
+        return Err(
+            failure.next("the keys are written; to have them type: herdr server reload-config")
+        );
+    }
+    if !taken.is_empty() {
+        return Err(Failure::new(ErrorKind::Conflict, lines.join("; "))
+            .next(format!("bind {} to keys of your own, in {file}", taken.join(", ")))
+            .with("chords", rows)
+            .with("file", file));
+    }
+    Ok(Done::told("the keys are bound")
+        .lines(lines)
+        .with("chords", rows)
+        .with("file", file)
+        .with("backup", json!(installed.backup.as_deref().map(shown))))
+}
+
+impl From<KeybindingError> for Failure {
+    fn from(error: KeybindingError) -> Self {
+        let kind = match &error {
+            KeybindingError::Changed { .. } => ErrorKind::Conflict,
+            KeybindingError::NoProgram { .. } => ErrorKind::NotFound,
+            KeybindingError::Write { .. } => ErrorKind::Permission,
+            KeybindingError::CheckHangs { .. } | KeybindingError::Program { .. } => {
+                ErrorKind::Unknown
+            }
+            KeybindingError::NoPlace { .. }
+            | KeybindingError::RefusedBefore { .. }
+            | KeybindingError::Refused { .. }
+            | KeybindingError::Unusable { .. } => ErrorKind::Config,
+        };
+        Self::new(kind, error.to_string()).next(error.advice())
+    }
 }
 
 /// What `paddock ARGUMENTS` prints as JSON.

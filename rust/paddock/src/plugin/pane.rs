@@ -9,11 +9,11 @@ use std::process::Command;
 
 use clap::{Parser, ValueEnum};
 use rustix::stdio::stdin;
-use rustix::termios::{LocalModes, OptionalActions, isatty, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
 use super::context::Context;
 use super::notice;
-use super::order::{self, Order};
+use super::order::{self, HINT, Order};
 use super::result::{ErrorKind, Failure, safe};
 use crate::cli::{Cli, PaneKind};
 use crate::error::{Error, status};
@@ -26,23 +26,20 @@ pub(super) const AGAIN: char = 'r';
 /// The arguments of a program that waits for a key.
 pub(super) const HELD: [&str; 3] = ["herdr", "pane", "held"];
 
+/// How the program of a pane ended.
+enum Ended {
+    /// The pane goes with it.
+    Quietly(u8),
+    /// There is something to be read first.
+    Failed(Failure, u8),
+}
+
 /// Runs what a pane is for. What fails stays to be read.
 pub(super) fn run(kind: PaneKind) -> u8 {
     let order = Order::here();
     let (failure, code) = match perform(kind, &order) {
-        Ok(0 | 130) => return 0,
-        // That of a shell is the one of whatever was typed last.
-        Ok(code) if matches!(kind, PaneKind::Shell | PaneKind::Sandboxes) => return code,
-        Ok(code) => {
-            let message = format!("the agent ended with status {code}");
-            (Failure::new(ErrorKind::Startup, message), code)
-        }
-        // The pane goes, too.
-        Err(Error::Stopped { by, status }) if by == "SIGHUP" || by == "SIGTERM" => return status,
-        Err(error) => {
-            let code = error.status();
-            (Failure::from(error), code)
-        }
+        Ended::Quietly(code) => return code,
+        Ended::Failed(failure, code) => (failure, code),
     };
     if let Some(path) = &order.report {
         let _ = order::report(path, &failure);
@@ -61,14 +58,16 @@ pub(super) fn run(kind: PaneKind) -> u8 {
     code
 }
 
-fn perform(kind: PaneKind, order: &Order) -> Result<u8, Error> {
+fn perform(kind: PaneKind, order: &Order) -> Ended {
     // Opened by hand it has no order.
     let directory = order.directory.clone().or_else(|| {
         Context::here().ok().and_then(|context| context.directories.into_iter().next())
     });
-    if let Some(directory) = directory {
-        std::env::set_current_dir(&directory)
-            .map_err(|e| Error::Workspace { path: directory, reason: e.to_string() })?;
+    if let Some(directory) = directory
+        && let Err(e) = std::env::set_current_dir(&directory)
+    {
+        let error = Error::Workspace { path: directory, reason: e.to_string() };
+        return Ended::Failed(error.into(), status::FAILED);
     }
     let command = match kind {
         PaneKind::Resume => "resume",
@@ -77,9 +76,32 @@ fn perform(kind: PaneKind, order: &Order) -> Result<u8, Error> {
         PaneKind::Agent | PaneKind::Message | PaneKind::Held => "run",
     };
     let words = ["paddock", command].into_iter().chain(order.what.as_deref());
-    let cli = Cli::try_parse_from(words)
-        .map_err(|e| Error::Output { reason: format!("paddock {command}: {}", e.kind()) })?;
-    crate::perform(cli.command)
+    let parsed = match Cli::try_parse_from(words) {
+        Ok(parsed) => parsed,
+        Err(e) => {
+            let message = format!("paddock {command} cannot be run: {}", e.kind());
+            let failure = Failure::new(ErrorKind::Unknown, message);
+            return Ended::Failed(failure.next("paddock --help"), status::FAILED);
+        }
+    };
+    match crate::perform(parsed.command) {
+        Ok(code @ (0 | 130)) => Ended::Quietly(code),
+        // That of a shell is the one of whatever was typed last.
+        Ok(code) if matches!(kind, PaneKind::Shell | PaneKind::Sandboxes) => Ended::Quietly(code),
+        Ok(code) => {
+            let message = format!("the agent ended with status {code}");
+            let failure = Failure::new(ErrorKind::Startup, message);
+            Ended::Failed(failure.next("paddock log shows what happened"), code)
+        }
+        // The pane goes, too.
+        Err(Error::Stopped { by, status }) if by == "SIGHUP" || by == "SIGTERM" => {
+            Ended::Quietly(status)
+        }
+        Err(error) => {
+            let code = error.status();
+            Ended::Failed(error.into(), code)
+        }
+    }
 }
 
 /// The launch that this process was the keeper of.
@@ -95,29 +117,34 @@ fn ended_here() -> Option<String> {
 /// Goes on as the program of a pane of that kind, as the same process. Comes back
 /// only when that cannot be.
 fn become_pane(kind: PaneKind, order: &Order) -> std::io::Error {
-    let (name, value) = order.variable();
     // Not by its path: that may have been replaced meanwhile.
-    Command::new("/proc/self/exe")
-        .arg0("paddock")
-        .args(["herdr", "pane", kind.id()])
-        .env(name, value)
-        .exec()
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("paddock").args(["herdr", "pane", kind.id()]);
+    if kind == PaneKind::Held {
+        // What waits for a key is no agent.
+        command.env_remove(HINT).envs([order.variable()]);
+    } else {
+        command.envs(order.variables());
+    }
+    command.exec()
 }
 
 /// Shows a text until a key is pressed.
 pub(super) fn hold() -> u8 {
     let order = Order::here();
+    // Before anything is asked: no answer is lost, and what was typed before is none.
+    let keyboard = Keyboard::take();
     let text = order.text.as_deref().unwrap_or("Paddock has nothing to say here");
     let _ = print(format_args!("{}\n", safe(text)));
     let again = order.again.as_deref().and_then(|kind| PaneKind::from_str(kind, false).ok());
     let question = match again {
-        Some(PaneKind::Resume) => format!("{AGAIN} goes on with it in a fresh sandbox, "),
-        Some(_) => format!("{AGAIN} tries again, "),
-        None => String::new(),
+        Some(PaneKind::Resume) => format!("{AGAIN} goes on with it in a fresh sandbox, any other"),
+        Some(_) => format!("{AGAIN} tries again, any other"),
+        None => "any".into(),
     };
-    let _ = write!(std::io::stdout(), "{question}any other key closes this pane ");
+    let _ = write!(std::io::stdout(), "{question} key closes this pane ");
     let _ = std::io::stdout().flush();
-    let key = read_key();
+    let key = keyboard.and_then(Keyboard::read);
     let _ = print("");
     if let (Some(kind), Some(AGAIN)) = (again, key) {
         let next = Order { text: None, again: None, ..order };
@@ -127,20 +154,28 @@ pub(super) fn hold() -> u8 {
     0
 }
 
-/// The next key, without an Enter; what was typed before it was asked for does not
-/// count. `None` when there is no terminal any more.
-fn read_key() -> Option<char> {
-    if !isatty(stdin()) {
-        return None;
+/// The terminal, set to give each key without an Enter.
+struct Keyboard {
+    before: Termios,
+}
+
+impl Keyboard {
+    /// Where there is a terminal.
+    fn take() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        let mut settings = before.clone();
+        settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        tcsetattr(stdin(), OptionalActions::Flush, &settings).ok()?;
+        Some(Self { before })
     }
-    let before = tcgetattr(stdin()).ok()?;
-    let mut settings = before.clone();
-    settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-    tcsetattr(stdin(), OptionalActions::Flush, &settings).ok()?;
-    let mut byte = [0];
-    let read = std::io::stdin().lock().read_exact(&mut byte);
-    let _ = tcsetattr(stdin(), OptionalActions::Now, &before);
-    read.ok().map(|()| char::from(byte[0]))
+
+    /// The next key; `None` when the terminal is gone.
+    fn read(self) -> Option<char> {
+        let mut byte = [0];
+        let read = std::io::stdin().lock().read_exact(&mut byte);
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
+        read.ok().map(|()| char::from(byte[0]))
+    }
 }
 
 /// The program of this process, for comparison with that of a pane.

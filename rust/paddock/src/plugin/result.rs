@@ -84,9 +84,15 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let mut failure = Self::new(kind_of(&error), error.to_string());
-        failure.next = error.advice();
-        failure
+        let kind = kind_of(&error);
+        let next = error.advice().unwrap_or_else(|| {
+            let general = match kind {
+                ErrorKind::Unconfined => "paddock doctor shows what gets through on this host",
+                _ => "paddock log shows what happened",
+            };
+            general.into()
+        });
+        Self::new(kind, error.to_string()).next(next)
     }
 }
 
@@ -95,24 +101,30 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
     match error {
         Error::AgentProgram { .. }
         | Error::AgentUnknown { .. }
+        | Error::LaunchOrAgentUnknown { .. }
         | Error::LaunchUnknown { .. }
         | Error::LaunchesNever
         | Error::MissingProgram { .. }
         | Error::StartAgent { not_found: true, .. } => ErrorKind::NotFound,
         Error::DirectoryNotPrivate { .. } | Error::Root => ErrorKind::Permission,
+        Error::LaunchRuns { .. } => ErrorKind::Conflict,
         Error::AgentFile { .. }
         | Error::BadProgram { .. }
         | Error::Configuration { .. }
+        | Error::FormMissing { .. }
         | Error::Hosts { .. }
+        | Error::NoResume { .. }
         | Error::ProgramTooOld { .. }
         | Error::ProjectFile { .. }
         | Error::ProjectTier { .. }
         | Error::ProjectWidens { .. }
+        | Error::Shell { .. }
         | Error::SocketPath { .. }
         | Error::UnixLink { .. } => ErrorKind::Config,
         Error::LaunchAmbiguous { .. }
         | Error::LaunchesNone
         | Error::LaunchesSeveral { .. }
+        | Error::NothingToResume { .. }
         | Error::Workspace { .. } => ErrorKind::Target,
         Error::Landlock { .. }
         | Error::LayerStart { .. }

@@ -81,7 +81,8 @@ fn tell(gone: &[(Stored, Option<Pane>)], desk: &Desk) -> Result<(), Failure> {
     for (launch, pane) in gone {
         let record = &launch.record;
         let Some(pane) = pane else { continue };
-        let title = format!("{} has ended; go on: paddock resume {}", record.agent, record.launch);
+        let title =
+            format!("{} has ended; reconnect, or: paddock resume {}", record.agent, record.launch);
         if let Err(error) = desk.herdr.set_title(&pane.id, &title) {
             outcome = Err(error.into());
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Desk;
 use super::result::{ErrorKind, Failure};
 use crate::commands::{is_open, state_name};
+use crate::launch::Form;
 use crate::output::shown;
 use crate::state::{HerdrPane, Stored, stored_launches};
 
@@ -30,7 +31,9 @@ pub(super) fn launch(desk: &Desk) -> Result<Stored, Failure> {
     }
     match choose(desk, launches, is_open) {
         Err(failure) if failure.fields.is_empty() => {
-            let newest = all(desk).into_iter().rfind(|launch| is_near(launch, desk));
+            // A shell leaves nothing to come back to.
+            let was_agent = |launch: &Stored| launch.record.form != Form::Shell;
+            let newest = all(desk).into_iter().rfind(|l| was_agent(l) && is_near(l, desk));
             newest.ok_or(failure)
         }
         chosen => chosen,
