@@ -187,6 +187,12 @@ fn a_held_pane_is_ended_by_its_signals() {
     let pane = herdr.pane(&id).expect("held");
     pane.terminal.wait_for("the agent ended with status 3");
     pane.terminal.wait_for("any other key closes this pane");
+    let of_herdr = |name: &str| {
+        let mut variables = environment(pane.pid).into_iter();
+        variables.any(|variable| variable.starts_with(name.as_bytes()))
+    };
+    assert!(!of_herdr("HERDR_AGENT="), "what waits for a key is no agent");
+    assert!(of_herdr("HERDR_PANE_ID="), "control");
     let started = std::time::Instant::now();
     send(pane.pid, rustix::process::Signal::TERM);
     until("it ends", || pane.has_ended().is_some());
@@ -221,8 +227,11 @@ fn a_policy_that_is_not_as_recorded_is_a_pin_mismatch_in_its_pane_and_in_the_res
     let mut value: Value = serde_json::from_slice(&std::fs::read(&policy).unwrap()).unwrap();
     value["filesystem"]["read"] = json!([host.workspace()]);
     std::fs::write(&policy, value.to_string()).unwrap();
+    // The pane that had the focus is gone: it is opened in a tab instead.
     let failed = herdr.act("start-agent");
     failed.assert_failed("pin-mismatch");
+    let opened = herdr.received("plugin.pane.open").pop().unwrap();
+    assert_eq!(opened["params"]["placement"], "tab");
     assert!(failed.text("next").contains("paddock pin --accept boxed"), "{failed:#?}");
     let pane = herdr.pane(failed.text("paneId")).unwrap();
     pane.terminal.wait_for("paddock pin --accept boxed");
@@ -347,6 +356,33 @@ fn forget_and_prune_keep_what_runs() {
 }
 
 #[test]
+fn the_keys_are_bound_and_herdr_reads_them_and_what_is_taken_stays() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    let bound = herdr.act("install-keybindings");
+    bound.assert_done();
+    let file = host.home().join(".config/herdr/config.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for chord in bound.result["chords"].as_array().unwrap() {
+        assert_eq!(chord["state"], "added", "{bound:#?}");
+        assert!(text.contains(chord["action"].as_str().unwrap()), "{text}");
+    }
+    assert_eq!(herdr.received("server.reload_config").len(), 1);
+    let again = herdr.act("install-keybindings");
+    assert_eq!(again.assert_done().result["chords"][0]["state"], "present");
+    assert_eq!(herdr.received("server.reload_config").len(), 1, "nothing to read");
+
+    let own = "[keys]\nsplit_vertical = \"prefix+shift+a\"\n";
+    std::fs::write(&file, own).unwrap();
+    let taken = herdr.act("install-keybindings");
+    taken.assert_failed("conflict");
+    assert!(taken.text("next").contains("paddock.start-agent"), "{taken:#?}");
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with(own));
+    all_over(&host, &herdr);
+}
+
+#[test]
 fn without_notifications_a_pane_says_it_until_a_key_is_pressed() {
     let host = host();
     let herdr = PluginHost::start(&host);
@@ -355,7 +391,7 @@ fn without_notifications_a_pane_says_it_until_a_key_is_pressed() {
     herdr.act("stop").assert_failed("target");
     let popup = herdr.popup().expect("a popup");
     popup.terminal.wait_for("no launch runs in this pane or workspace");
-    popup.terminal.wait_for("any other key closes this pane");
+    popup.terminal.wait_for("any key closes this pane");
     // There is one popup at most: the next is told over what is there.
     herdr.act("list-sandboxes").assert_done();
     let opened = herdr.received("plugin.pane.open");
@@ -412,5 +448,29 @@ fn without_its_programs_every_action_says_how_to_get_them() {
             "{failed:#?}"
         );
     }
+    all_over(&host, &herdr);
+}
+
+#[test]
+fn doctor_tells_in_a_few_words_what_this_host_reaches_or_what_is_missing() {
+    let mut host = host();
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    let examined = herdr.act("doctor");
+    assert_eq!(examined.assert_done().text("tier"), "sealed");
+    let shown = &herdr.received("notification.show")[0]["params"];
+    assert!(shown["title"].as_str().unwrap().contains("sealed"), "{shown}");
+    herdr.end();
+    drop(herdr);
+
+    host.set("PADDOCK_NONO", "/nonexistent/nono");
+    std::fs::remove_dir_all(host.home().join("plugin root")).unwrap();
+    std::fs::remove_dir_all(host.home().join("plugin state")).unwrap();
+    std::fs::remove_file(host.home().join("h.sock")).unwrap();
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    let failed = herdr.act("doctor");
+    failed.assert_failed("startup");
+    assert!(failed.text("message").contains("nono"), "{failed:#?}");
     all_over(&host, &herdr);
 }
