@@ -1,5 +1,7 @@
 //! The real herdr, whose program `HERDR_BIN` names.
 
+mod plugin;
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -9,6 +11,9 @@ use serde_json::{Value, json};
 
 use crate::herdr::read_line;
 use crate::host::{Finished, Host, LIMIT, finish, wait_for};
+use crate::terminal::Terminal;
+
+pub use plugin::Acted;
 
 /// A herdr without a terminal, with a state of its own in the home of a
 /// host. Ended when dropped.
@@ -45,13 +50,27 @@ impl<'a> RealHerdr<'a> {
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         self.host.dress(&mut command);
+        self.dress(&mut command);
+        command
+    }
+
+    fn dress(&self, command: &mut Command) {
         let directory = self.host.home().join("herdr");
         command
             .env("SHELL", "/bin/bash")
             .env("HERDR_DISABLE_SOUND", "1")
             .env("HERDR_CONFIG_PATH", directory.join("config.toml"))
             .env("HERDR_SOCKET_PATH", self.socket());
-        command
+    }
+
+    /// A person's screen on this herdr, on a terminal.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn attach(&self, terminal: &Terminal) -> Screen {
+        let mut command = terminal.program(self.host, &self.program);
+        self.dress(&mut command);
+        Screen(command.spawn().expect("herdr starts"))
     }
 
     fn serve(&mut self) {
@@ -145,6 +164,16 @@ impl<'a> RealHerdr<'a> {
         let reply: Value = serde_json::from_str(&got.stdout)
             .unwrap_or_else(|_| panic!("herdr pane get {pane}: {got:?}"));
         reply["result"]["pane"].clone()
+    }
+}
+
+/// The program that draws it; ended when dropped.
+pub struct Screen(Child);
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -31,7 +31,7 @@ fn the_pane_says_that_the_agent_is_sandboxed_until_the_launch_ends() {
             if tier == "sealed" { "sandboxed".into() } else { format!("sandboxed: {tier}") };
         let wanted = json!({
             "pane_id": PANE, "source": "plugin:paddock", "ttl_ms": 10_000,
-            "display_agent": format!("standin [{words}]"),
+            "clear_title": true, "display_agent": format!("standin [{words}]"),
             "tokens": { "sandbox": tier, "verdict": "confined" },
         });
         assert_eq!(wait_for_sign(&herdr, "confined"), wanted);

@@ -67,8 +67,11 @@ impl Shared {
             }
             "pane.report_metadata" => {
                 let (id, _) = self.find(params)?;
+                let mut state = self.lock();
                 if let Some(title) = params["title"].as_str() {
-                    self.lock().titles.insert(id, title.to_owned());
+                    state.titles.insert(id, title.to_owned());
+                } else if params["clear_title"] == true {
+                    state.titles.remove(&id);
                 }
                 ok()
             }

@@ -236,6 +236,9 @@ impl Shared {
         let display = format!("{} [{}]", self.own.agent(), standing.words(self.tier));
         let mut params = self.params();
         params["display_agent"] = display.into();
+        // That a launch before it does not run any more, as the plugin says after a
+        // restart of herdr.
+        params["clear_title"] = true.into();
         params["tokens"] = json!({ "sandbox": self.tier, "verdict": name });
         params["ttl_ms"] = json!(u64::try_from(standing.life().as_millis()).unwrap_or(1));
         Message { what: name.into(), line: request_line("pane.report_metadata", &params) }

@@ -58,7 +58,7 @@ fn the_sign_is_the_keepers_word_and_goes_by_itself() {
     assert_eq!(
         first["params"],
         with(json!({
-            "display_agent": "opencode [sandboxed]", "ttl_ms": 10_000,
+            "display_agent": "opencode [sandboxed]", "clear_title": true, "ttl_ms": 10_000,
             "tokens": { "sandbox": "sealed", "verdict": "confined" },
         }))
     );
