@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 const WORK: &str = "paddock ask report working; until [ -e end ]; do sleep 0.05; done";
 /// herdr's prefix, then shift and a letter.
 const START_AGENT: &str = "\x02A";
+const RECONNECT: &str = "\x02B";
+const OPEN_SHELL: &str = "\x02S";
 
 /// The stand-in, which herdr takes for Claude Code, as the configured agent.
 fn host() -> Host {
@@ -41,13 +43,18 @@ fn pane_of(record: &Value) -> &str {
     record["pane"]["paneId"].as_str().expect("a pane")
 }
 
-/// Waits until a launch has ended, and nothing of any is left.
-fn until_over(host: &Host, record: &Value) -> Value {
+/// Waits until a launch has ended.
+fn until_over_beside(host: &Host, record: &Value) -> Value {
     let ended = || {
         let found = host.records().into_iter().find(|one| one["launch"] == record["launch"])?;
         (found["phase"] == "ended").then_some(found)
     };
-    let ended = wait_for(LIMIT, ended).unwrap_or_else(|| panic!("{:#?}", host.records()));
+    wait_for(LIMIT, ended).unwrap_or_else(|| panic!("{:#?}", host.records()))
+}
+
+/// The same, and nothing of any is left.
+fn until_over(host: &Host, record: &Value) -> Value {
+    let ended = until_over_beside(host, record);
     let left = wait_for(LIMIT, || of_launches(host).is_empty().then_some(()));
     assert!(left.is_some(), "left: {:?}", of_launches(host));
     ended
@@ -60,6 +67,21 @@ fn of_launches(host: &Host) -> Vec<(i32, String)> {
         ["standin", "paddock-warden", "nono", "bwrap"].iter().any(|name| arguments.contains(name))
     });
     processes
+}
+
+/// Binds the usual keys by the action for that.
+fn bind_keys(herdr: &RealHerdr<'_>, terminal: &Terminal) {
+    let installed = herdr.act("install-keybindings");
+    assert_eq!(installed.result["ok"], true, "{installed:#?}");
+    dismiss(terminal);
+}
+
+/// Closes the popup in which an action says what it came to, since herdr shows no
+/// notification as it comes.
+fn dismiss(terminal: &Terminal) {
+    terminal.wait_for("any key closes this pane");
+    terminal.send(" ");
+    terminal.wait_until_gone("any key closes this pane");
 }
 
 /// Waits for what `herdr pane get` says.
@@ -114,11 +136,10 @@ fn a_chord_opens_the_agents_pane_and_herdr_shows_agent_state_and_sandbox() {
     let Some(herdr) = RealHerdr::start(&host) else { return };
     herdr.link_plugin();
     let shell = herdr.shell_pane();
-    let installed = herdr.act("install-keybindings");
-    assert_eq!(installed.result["ok"], true, "{installed:#?}");
     let terminal = Terminal::open();
     let _screen = herdr.attach(&terminal);
     terminal.wait_for("shell");
+    bind_keys(&herdr, &terminal);
 
     terminal.send(START_AGENT);
     let record = running(&host, 1);
@@ -154,6 +175,50 @@ fn a_chord_opens_the_agents_pane_and_herdr_shows_agent_state_and_sandbox() {
 }
 
 #[test]
+fn the_other_chords_open_a_shell_in_a_sandbox_and_go_on_with_a_launch_that_ended() {
+    let host = host();
+    let Some(herdr) = RealHerdr::start(&host) else { return };
+    herdr.link_plugin();
+    let shell = herdr.shell_pane();
+    let terminal = Terminal::open();
+    let _screen = herdr.attach(&terminal);
+    terminal.wait_for("shell");
+    bind_keys(&herdr, &terminal);
+    terminal.send(START_AGENT);
+    let first = running(&host, 1);
+    until_shows(&herdr, pane_of(&first), &[("focused", true.into())]);
+    assert_eq!(herdr.act("stop").result["ok"], true);
+    until_over(&host, &first);
+    dismiss(&terminal);
+    let only = wait_for(LIMIT, || (herdr.panes() == [shell.as_str()]).then_some(()));
+    assert!(only.is_some(), "its pane goes: {:?}", herdr.panes());
+
+    terminal.send(RECONNECT);
+    let second = running(&host, 2);
+    until_shows(&herdr, pane_of(&second), &[("display_agent", "claude [sandboxed]".into())]);
+
+    terminal.send(OPEN_SHELL);
+    let third = running(&host, 3);
+    let outside = host.write("outside", "a secret");
+    let opened = wait_for(LIMIT, || {
+        let new = |id: &String| *id != shell && id != pane_of(&second);
+        herdr.panes().into_iter().find(new)
+    });
+    let opened = opened.expect("its pane");
+    until_shows(&herdr, &opened, &[("focused", true.into())]);
+    terminal.send(&format!("cat {}; echo status $?\r", outside.display()));
+    terminal.wait_for("status 1");
+    assert!(!terminal.text().contains("a secret"), "{}", terminal.text());
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "a secret", "control");
+    assert!(herdr.look(&opened)["agent"].is_null(), "a shell is no agent");
+    terminal.send("exit\r");
+    until_over_beside(&host, &third);
+    let stopped = herdr.act("stop");
+    assert_eq!(stopped.result["launch"], second["launch"], "{stopped:#?}");
+    until_over(&host, &second);
+}
+
+#[test]
 fn a_pane_that_is_closed_takes_its_launch_with_it() {
     let host = host();
     let Some(herdr) = RealHerdr::start(&host) else { return };
@@ -166,8 +231,11 @@ fn a_pane_that_is_closed_takes_its_launch_with_it() {
     assert_eq!(started.result["paneId"], pane);
     assert!(!of_launches(&host).is_empty(), "control: it shows among the processes");
     herdr.ask("pane.close", &json!({ "pane_id": pane }));
+    // By its signals, or where it takes longer than herdr waits by being killed.
     let ended = until_over(&host, &record);
-    assert!([json!(129), json!(143)].contains(&ended["status"]), "{ended:#}");
+    assert!([129, 143, 125].map(Value::from).contains(&ended["status"]), "{ended:#}");
+    drop(herdr);
+    host.assert_nothing_left();
 }
 
 #[test]
