@@ -190,11 +190,13 @@ fn the_other_chords_open_a_shell_in_a_sandbox_and_go_on_with_a_launch_that_ended
     assert_eq!(herdr.act("stop").result["ok"], true);
     until_over(&host, &first);
     dismiss(&terminal);
-    let only = wait_for(LIMIT, || (herdr.panes() == [shell.as_str()]).then_some(()));
-    assert!(only.is_some(), "its pane goes: {:?}", herdr.panes());
-
+    // The pane waits for a key, which the action presses.
+    terminal.wait_for("r goes on with it in a fresh sandbox");
+    let ended = [("agent", Value::Null), ("display_agent", Value::Null)];
+    until_shows(&herdr, pane_of(&first), &ended);
     terminal.send(RECONNECT);
     let second = running(&host, 2);
+    assert_eq!(pane_of(&second), pane_of(&first));
     until_shows(&herdr, pane_of(&second), &[("display_agent", "claude [sandboxed]".into())]);
 
     terminal.send(OPEN_SHELL);
