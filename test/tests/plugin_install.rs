@@ -54,7 +54,7 @@ impl Plugin {
 
 fn digest(path: &Path) -> String {
     let digest = Sha256::digest(std::fs::read(path).unwrap());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    digest.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn publish(path: &Path, digest: &str) {
