@@ -34,7 +34,7 @@ fn running(host: &Host, count: usize) -> Value {
         let records = host.records();
         let running = records.iter().filter(|record| record["phase"] == "running");
         (records.len() == count).then_some(())?;
-        running.last().cloned()
+        running.iter().next_back().cloned()
     };
     wait_for(LIMIT, newest).unwrap_or_else(|| panic!("{:#?}", host.records()))
 }
