@@ -3,6 +3,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::border;
+use ratatui::text::Span;
 use unicode_width::UnicodeWidthChar;
 
 use crate::commands::Tone;
@@ -160,6 +161,7 @@ impl Theme {
             let is_plain = confine::escape::is_safe(c)
                 && c.width().is_some_and(|width| width > 0)
                 && !is_right_to_left(c)
+                && stands_alone(c)
                 && (c.is_ascii() || !self.ascii);
             if is_plain {
                 shown.push(c);
@@ -169,6 +171,12 @@ impl Theme {
         }
         shown
     }
+}
+
+/// Whether it stays in a cell of its own, whatever is beside it: a mark that has a width
+/// joins what is before it all the same.
+fn stands_alone(c: char) -> bool {
+    c.is_ascii() || Span::raw(format!("a{c}a")).styled_graphemes(Style::new()).count() == 3
 }
 
 /// The blocks of scripts that are written so (Unicode, `DerivedBidiClass.txt`).
@@ -223,6 +231,7 @@ mod tests {
             ("a\u{301}\u{301}", "a\\u{301}\\u{301}"),
             ("\u{5d0}\u{628}", "\\u{5d0}\\u{628}"),
             ("\u{202e}gpj", "\\u{202e}gpj"),
+            ("!\u{d82}\u{dd4}", "!\\u{d82}\\u{dd4}"),
         ] {
             assert_eq!(theme.plain(text), shown);
         }
