@@ -14,6 +14,7 @@ mod half;
 mod hosts;
 mod id;
 mod layers;
+mod paths;
 mod plan;
 mod ports;
 mod programs;
@@ -40,8 +41,9 @@ pub(crate) use granted::Kept;
 pub(crate) use half::{AgentHalf, Client};
 pub(crate) use hosts::{canonical_host, host_and_ports, policy, with_port};
 pub(crate) use id::LaunchId;
+pub(crate) use paths::Paths;
 pub(crate) use plan::{
-    Access, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Paths, Plan, Request, lowered_landlock_abi,
+    Access, LANDLOCK_OLDEST, LANDLOCK_OLDEST_KERNEL, Plan, Request, lowered_landlock_abi,
     program_tree,
 };
 pub(crate) use programs::{Found, NONO_KNOWN, Programs, Search, find_self, find_warden};
