@@ -2,6 +2,7 @@
 
 mod config;
 mod herdr;
+mod how;
 mod prune;
 mod resume;
 mod shell;
@@ -16,8 +17,8 @@ use crate::doctor::Probe;
 use crate::launch::Tier;
 use crate::standin::Standin;
 pub(crate) use config::{Config, ConfigCommand, Show};
-
 pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
+pub(crate) use how::How;
 pub(crate) use prune::Prune;
 pub(crate) use resume::Resume;
 pub(crate) use shell::Shell;
@@ -119,12 +120,8 @@ pub(crate) struct Run {
     /// The agent as one process, where it can also be two
     #[arg(long)]
     pub(crate) solo: bool,
-    /// Print what would be started, and start nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Tell what happens as JSON, a line each, on standard error
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) how: How,
     /// Arguments for the agent
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<OsString>,

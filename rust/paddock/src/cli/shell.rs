@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::How;
 use crate::launch::Tier;
 
 #[derive(Debug, Args)]
@@ -23,12 +24,8 @@ pub(crate) struct Shell {
     /// How much must be in force [default: the launch's, else as for `run`]
     #[arg(long, value_enum)]
     pub(crate) tier: Option<Tier>,
-    /// Print what would be started, and start nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Tell what happens as JSON, a line each, on standard error
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) how: How,
     /// Arguments for the shell
     #[arg(last = true, value_name = "ARGS")]
     pub(crate) arguments: Vec<OsString>,

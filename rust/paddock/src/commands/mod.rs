@@ -33,10 +33,12 @@ pub(crate) use status::to_json as status_of;
 pub(crate) use stop::{end_launch, stop};
 pub(crate) use verify::{ask as verify_now, look, verify};
 
+use serde_json::{Value, json};
+
 use crate::cli::Which;
 use crate::error::Error;
 use crate::launch::Directories;
-use crate::output::complain;
+use crate::output::{complain, print};
 use crate::state::{Stored, find_launch, stored_launches};
 
 /// The launches that a command is about, and what could not be read of others
@@ -50,6 +52,17 @@ fn chosen(which: &Which, directories: &Directories) -> Result<(Vec<Stored>, Vec<
         return Ok((launches.into_iter().filter(is_open).collect(), errors));
     }
     Ok((vec![find_launch(which.launch.as_deref(), directories)?], Vec::new()))
+}
+
+/// Tells what each launch that a command is about came to, as JSON, or that there was none.
+fn tell_all(which: &Which, values: &[Value], unreadable: &[Error]) -> Result<(), Error> {
+    if which.json {
+        let errors = texts(unreadable);
+        print(format_args!("{}", json!({ "schema": 1, "launches": values, "errors": errors })))?;
+    } else if values.is_empty() && unreadable.is_empty() {
+        print(format_args!("no launch is running"))?;
+    }
+    Ok(())
 }
 
 /// For the JSON output: what could not be read.

@@ -1,6 +1,6 @@
 //! `paddock resume`.
 
-use super::run::{How, launch};
+use super::run::launch;
 use crate::cli::Resume;
 use crate::error::Error;
 use crate::launch::{Directories, Form, Request, Workspace};
@@ -9,8 +9,7 @@ use crate::state::{Record, Stored, find_launch, stored_launches};
 
 /// Launches the agent of an earlier launch afresh, to go on where that ended.
 pub(crate) fn resume(options: Resume) -> Result<u8, Error> {
-    let how = How { dry_run: options.dry_run, json: options.json };
-    launch(how, |directories| {
+    launch(options.how, |directories| {
         let record = match &options.launch {
             Some(prefix) => find_launch(Some(prefix), directories)?,
             None => newest(directories)?,

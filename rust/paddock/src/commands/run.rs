@@ -2,7 +2,7 @@
 
 use confine::escape::escape;
 
-use crate::cli::Run;
+use crate::cli::{How, Run};
 use crate::error::Error;
 use crate::keeper;
 use crate::launch::{Config, Directories, Form, Plan, Request};
@@ -12,8 +12,7 @@ use crate::pins::{self, Outcome, Subject};
 
 /// Launches an agent, or shows what would be launched.
 pub(crate) fn run(options: Run) -> Result<u8, Error> {
-    let how = How { dry_run: options.dry_run, json: options.json };
-    launch(how, |_| {
+    launch(options.how, |_| {
         Ok(Request {
             agent: options.agent,
             workspace: options.workspace,
@@ -23,15 +22,6 @@ pub(crate) fn run(options: Run) -> Result<u8, Error> {
             arguments: options.arguments,
         })
     })
-}
-
-/// How a launch is asked for.
-#[derive(Clone, Copy)]
-pub(super) struct How {
-    /// Only show it.
-    pub(super) dry_run: bool,
-    /// A script reads along.
-    pub(super) json: bool,
 }
 
 /// Launches what `request` asks for, or shows what would be launched.

@@ -1,6 +1,6 @@
 //! `paddock shell`.
 
-use super::run::{How, launch};
+use super::run::launch;
 use crate::agent::known_agents;
 use crate::cli::Shell;
 use crate::error::Error;
@@ -9,8 +9,7 @@ use crate::state::find_launch;
 
 /// Launches a shell under the policy of an agent's server.
 pub(crate) fn shell(options: Shell) -> Result<u8, Error> {
-    let how = How { dry_run: options.dry_run, json: options.json };
-    launch(how, |directories| request(options, directories))
+    launch(options.how, |directories| request(options, directories))
 }
 
 fn request(options: Shell, directories: &Directories) -> Result<Request, Error> {

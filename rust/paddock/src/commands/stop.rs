@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use confine::ProcessId;
 use serde_json::json;
 
-use super::{chosen, is_suspended, living_keepers, texts};
+use super::{chosen, is_suspended, living_keepers, tell_all};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{
@@ -52,14 +52,7 @@ pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
             "error": left.as_ref().err().map(ToString::to_string),
         }));
     }
-    if which.json {
-        print(format_args!(
-            "{}",
-            json!({ "schema": 1, "launches": values, "errors": texts(&unreadable) })
-        ))?;
-    } else if launches.is_empty() && unreadable.is_empty() {
-        print(format_args!("no launch is running"))?;
-    }
+    tell_all(which, &values, &unreadable)?;
     told.map(|()| worst)
 }
 

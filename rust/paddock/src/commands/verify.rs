@@ -3,7 +3,7 @@
 use confine::ProcessId;
 use serde_json::{Value, json};
 
-use super::{chosen, is_suspended, living_keepers, state_name, texts};
+use super::{chosen, is_suspended, living_keepers, state_name, tell_all};
 use crate::cli::Which;
 use crate::error::{Error, status};
 use crate::keeper::{Request, ask_keeper, members_left};
@@ -27,14 +27,7 @@ pub(crate) fn verify(which: &Which) -> Result<u8, Error> {
         }
         values.push(value);
     }
-    if which.json {
-        print(format_args!(
-            "{}",
-            json!({ "schema": 1, "launches": values, "errors": texts(&unreadable) })
-        ))?;
-    } else if launches.is_empty() && unreadable.is_empty() {
-        print(format_args!("no launch is running"))?;
-    }
+    tell_all(which, &values, &unreadable)?;
     Ok(worst)
 }
 
