@@ -32,9 +32,9 @@ fn host() -> Host {
 fn running(host: &Host, count: usize) -> Value {
     let newest = || {
         let records = host.records();
-        let running = records.iter().filter(|record| record["phase"] == "running");
+        let mut running = records.iter().filter(|record| record["phase"] == "running");
         (records.len() == count).then_some(())?;
-        running.iter().next_back().cloned()
+        running.next_back().cloned()
     };
     wait_for(LIMIT, newest).unwrap_or_else(|| panic!("{:#?}", host.records()))
 }
