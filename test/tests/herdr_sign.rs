@@ -75,18 +75,18 @@ fn a_change_of_the_verdict_shows_within_a_second_both_ways() {
     let mut intrude = Command::new(fault());
     host.dress(intrude.arg("intrude").arg(veil.to_string()).arg(&note));
     assert!(intrude.status().expect("it starts").success());
-    let changed = changes(1);
+    let told = changes(1);
     let sign = wait_for_sign(&herdr, "unconfined");
-    assert!(changed.elapsed() < Duration::from_secs(1), "{:?}", changed.elapsed());
+    assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
     assert_eq!(sign["display_agent"], "standin [NOT CONFINED]");
 
     let report = launch.verify().1;
     let tasks = report["tasks"].as_array().unwrap();
     let intruder = tasks.iter().find(|task| task["verdict"] == "unconfined").expect("it is seen");
     send(i32::try_from(intruder["pid"].as_i64().unwrap()).unwrap(), Signal::KILL);
-    let changed = changes(2);
+    let told = changes(2);
     let sign = wait_for_sign(&herdr, "confined");
-    assert!(changed.elapsed() < Duration::from_secs(1), "{:?}", changed.elapsed());
+    assert!(told.elapsed() < Duration::from_secs(1), "{:?}", told.elapsed());
     assert_eq!(sign["display_agent"], "standin [sandboxed]");
     assert_eq!(launch.terminate().code(), Some(143));
     host.assert_nothing_left();
