@@ -32,9 +32,8 @@ fn host() -> Host {
 fn running(host: &Host, count: usize) -> Value {
     let newest = || {
         let records = host.records();
-        let mut running = records.iter().filter(|record| record["phase"] == "running");
         (records.len() == count).then_some(())?;
-        running.next_back().cloned()
+        records.last().filter(|record| record["phase"] == "running").cloned()
     };
     wait_for(LIMIT, newest).unwrap_or_else(|| panic!("{:#?}", host.records()))
 }
