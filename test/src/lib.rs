@@ -12,4 +12,5 @@ pub mod model;
 pub mod picture;
 pub mod real_herdr;
 pub mod registry;
+pub mod service;
 pub mod terminal;

@@ -4,8 +4,6 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -14,25 +12,9 @@ use paddock_test::faults::{fault, parts};
 use paddock_test::host::{
     Finished, Host, LIMIT, finish, paddock, probe, standin_file, standin_over_a_port, wait_for,
 };
+use paddock_test::service::service;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
-
-/// A service of the host's that answers every request.
-fn service() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
-                if lines.take_while(|line| !line.is_empty()).count() > 0 {
-                    let _ = (&stream).write_all(b"HTTP/1.0 200 OK\r\n\r\n");
-                }
-            });
-        }
-    });
-    port
-}
 
 /// Writes the project's file.
 fn project(host: &Host, text: &str) -> PathBuf {

@@ -4,30 +4,12 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, paddock, probe, wait_for};
+use paddock_test::service::service;
 use serde_json::Value;
-
-/// A service of the host's that answers every request, and what it is called inside.
-fn service() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || {
-                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
-                if lines.take_while(|line| !line.is_empty()).count() > 0 {
-                    let _ = (&stream).write_all(b"HTTP/1.0 200 OK\r\n\r\n");
-                }
-            });
-        }
-    });
-    port
-}
 
 /// A launch whose tool does what it is told, one command after the other.
 struct Told<'a> {
