@@ -203,13 +203,13 @@ impl Shared {
                 state.has_told = true;
                 return Some(standing);
             }
-            state = if state.standing.is_some() {
+            state = if state.standing.is_none() {
+                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+            } else {
                 let until = state.old_at().map_or(renewal, |old| old.min(renewal));
                 let left = until.saturating_duration_since(now);
                 let waited = self.changed.wait_timeout(state, left);
                 waited.unwrap_or_else(PoisonError::into_inner).0
-            } else {
-                self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
             };
         }
     }
