@@ -94,6 +94,8 @@ fn ctrl_c_cancels_the_tool_and_not_the_launch() {
         terminal.send("touch running; sleep 300\r");
         let running = host.workspace().join("running");
         wait_for(LIMIT, || running.exists().then_some(())).expect("the tool runs");
+        // Else the prompt before it could be taken for the next.
+        terminal.wait_for_prompt("standin> touch running; sleep 300");
         terminal.send("\x03");
         ask(&terminal, &format!("rm running; echo after {round}"), &format!("after {round}"));
         assert!(started.elapsed() < Duration::from_secs(30));

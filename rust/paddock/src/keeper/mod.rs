@@ -27,6 +27,7 @@ mod rules;
 mod spawn;
 mod stage;
 mod start;
+mod stdio;
 mod stop;
 mod survey;
 mod suspend;
@@ -82,6 +83,8 @@ struct Keeper<'a> {
     lock: KeeperLock,
     events: Events,
     terminal: terminal::Terminal,
+    /// Between the terminal and the sandbox that has it, where nono puts nothing there.
+    relay: Option<stdio::Relay>,
     log: log::LayerLog,
     watch: Option<watch::Watch>,
     /// Lives until nobody inside could take what it cuts for the whole of it.
@@ -347,6 +350,9 @@ impl Keeper<'_> {
     fn stop(&mut self) -> usize {
         self.watch = None;
         let survivors = stop::end_launch(&self.roster);
+        if let Some(relay) = self.relay.take() {
+            relay.finish();
+        }
         self.log.settle();
         self.terminal.restore();
         self.desk.release_pane();
@@ -468,6 +474,7 @@ impl<'a> Keeper<'a> {
             lock,
             events,
             terminal: terminal::Terminal::remember(),
+            relay: None,
             log: log::LayerLog::open(&plan.paths.state.join("layers.log")).map_err(unusable)?,
             watch: None,
             guard: None,

@@ -1,9 +1,11 @@
 //! The directories and files of a launch: made at its start, gone at its end.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::Error;
 use crate::launch::{Directories, Plan, private_directory};
@@ -14,6 +16,9 @@ pub(super) struct Stage {
     launch: PathBuf,
     state: PathBuf,
     temporary: Vec<PathBuf>,
+    /// Says that the launch directory is in use, also to those who keep their records
+    /// elsewhere.
+    _in_use: File,
 }
 
 impl Stage {
@@ -42,14 +47,20 @@ impl Stage {
 
         let paths = &plan.paths;
         let inner: Vec<String> = plan.inner_layers().iter().map(ToString::to_string).collect();
+        // The id is random: a directory that is there already is not ours.
+        make(&paths.state)?;
+        make(&paths.launch)?;
+        let in_use =
+            take(&paths.launch).and_then(|taken| taken.ok_or(io::ErrorKind::WouldBlock.into()));
         let stage = Self {
             launch: paths.launch.clone(),
             state: paths.state.clone(),
             temporary: inner.iter().map(|layer| paths.temporary(layer)).collect(),
+            _in_use: in_use.map_err(|e| Error::DirectoryUnusable {
+                path: paths.launch.clone(),
+                reason: e.to_string(),
+            })?,
         };
-        // The id is random: a directory that is there already is not ours.
-        make(&paths.state)?;
-        make(&paths.launch)?;
         make(&paths.inside)?;
         for directory in ["profiles", "nono", "canary", "bin"] {
             make(&paths.inside.join(directory))?;
@@ -81,6 +92,21 @@ impl Drop for Stage {
         }
         // Goes only when it is empty: a start that failed before its record.
         let _ = std::fs::remove_dir(&self.state);
+    }
+}
+
+/// Takes a launch directory for this process's life; `None` when another has it
+/// (`flock(2)`).
+///
+/// # Errors
+/// When it cannot be opened, or is a link.
+pub(super) fn take(directory: &Path) -> io::Result<Option<File>> {
+    let flags = (OFlags::DIRECTORY | OFlags::NOFOLLOW).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(directory)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(e) => Err(e.into()),
     }
 }
 

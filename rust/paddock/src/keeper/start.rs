@@ -15,7 +15,7 @@ use super::canaries::{Canaries, evaluate};
 use super::events::Event;
 use super::gatehouse::{Knock, Place, identify};
 use super::roster::Warden;
-use super::{Keeper, egress_guard, spawn, verifier, watch};
+use super::{Keeper, egress_guard, spawn, stdio, verifier, watch};
 use crate::error::Error;
 use crate::launch::{AgentHalf, Client};
 use crate::state::{Part, PenNamespaces, Phase};
@@ -149,7 +149,14 @@ impl Keeper<'_> {
             };
             let has_terminal = label == label_of(plan.terminal_layer());
             let is_shown = has_terminal && self.survey.is_none();
-            let stdio = if is_shown { own_stdio() } else { self.silent_stdio() };
+            let stdio = if is_shown {
+                stdio::for_sandbox().map(|(handed, relay)| {
+                    self.relay = relay;
+                    handed
+                })
+            } else {
+                self.silent_stdio()
+            };
             let stdio = stdio.map_err(|e| self.layer_failed(layer, &e.to_string()))?;
             let borrowed: Vec<_> = stdio.iter().map(AsFd::as_fd).collect();
             self.tell(Layer::Pen, &ToWarden::Start(Box::new(program)), &borrowed)?;
@@ -551,15 +558,6 @@ fn explained(error: Error, refusals: &[(Layer, String)]) -> Error {
         Some((layer, why)) => Error::SelfTest { layer: *layer, what: refused(why) },
         None => error,
     }
-}
-
-fn own_stdio() -> std::io::Result<[OwnedFd; 3]> {
-    use rustix::stdio::{stderr, stdin, stdout};
-    Ok([
-        stdin().try_clone_to_owned()?,
-        stdout().try_clone_to_owned()?,
-        stderr().try_clone_to_owned()?,
-    ])
 }
 
 fn id_of(started: &[(ChildLabel, Pid)], label: ChildLabel) -> Option<Pid> {

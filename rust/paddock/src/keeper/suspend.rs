@@ -74,6 +74,9 @@ impl Keeper<'_> {
     /// The terminal's nono is in another session, so the terminal does not tell
     /// it of its size: the keeper does.
     fn tell_of_window_size(&self) {
+        if let Some(relay) = &self.relay {
+            relay.copy_size();
+        }
         let layer = self.plan.terminal_layer();
         if let Some(supervisor) = self.roster.entries().supervisors.get(&layer) {
             let _ = PidFd::open_exact(*supervisor).and_then(|p| p.signal(Signal::WINCH));

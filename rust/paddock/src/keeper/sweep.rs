@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::remove_tree;
+use super::stage::take;
 use crate::launch::{Directories, LaunchId};
 use crate::state::KeeperLock;
 
@@ -31,7 +32,10 @@ pub(crate) fn sweep_abandoned(directories: &Directories) {
     }
     for launch in old_launches(&directories.runtime) {
         let state = launch.file_name().map(|id| directories.launches().join(id));
-        if state.is_some_and(|state| std::fs::symlink_metadata(state).is_err()) {
+        // Its record may be kept elsewhere: another `XDG_STATE_HOME`, the same sockets.
+        if state.is_some_and(|state| std::fs::symlink_metadata(state).is_err())
+            && let Ok(Some(_free)) = take(&launch)
+        {
             let _ = remove_tree(&launch);
         }
     }
@@ -94,12 +98,16 @@ mod tests {
                 age(path);
             }
         }
+        // Of a keeper whose records are elsewhere.
+        let elsewhere = make("hhhhhhhhhhhh", false);
+        age(&elsewhere.1);
+        let _in_use = take(&elsewhere.1).unwrap().unwrap();
         let starting = make("gggggggggggg", true);
         sweep_abandoned(&own);
         for (state, launch) in [&kept, &recorded, &starting] {
             assert!(state.exists() && launch.exists(), "{}", state.display());
         }
         assert!(!gone.0.exists() && !gone.1.exists() && !half_gone.1.exists());
-        assert!(other.1.exists());
+        assert!(other.1.exists() && elsewhere.1.exists());
     }
 }

@@ -21,6 +21,11 @@ use crate::launch::{Directories, Tier, UnixMode, Workspace};
 pub(crate) const PROJECT_FILE: &str = ".paddock.toml";
 /// A larger one is none.
 const MOST: u64 = 64 << 10;
+/// One that sets more is none: each host is compared with each that is allowed.
+const MOST_KEYS: usize = 256;
+const MOST_HOSTS: usize = 256;
+/// So many of its keys are told of.
+const MOST_TOLD: usize = 8;
 
 /// The project's file that was applied to a configuration.
 #[derive(Clone, Debug, Default)]
@@ -101,9 +106,16 @@ impl Config {
             persons: persons.to_owned(),
             ..ProjectFile::default()
         };
+        if file.lines.len() > MOST_KEYS {
+            return Err(unusable(format!("it sets more than {MOST_KEYS} keys")));
+        }
         let set = Set { text, file: &file };
         set.refuse_others()?;
         let theirs: Self = text.read().map_err(unusable)?;
+        let lists = theirs.agents.values().map(|agent| &agent.hosts);
+        if lists.chain([&theirs.egress.hosts]).map(Vec::len).sum::<usize>() > MOST_HOSTS {
+            return Err(unusable(format!("it names more than {MOST_HOSTS} hosts")));
+        }
         let mut ours = self.clone();
 
         let tier = ours.tier.get_or_insert_default();
@@ -261,7 +273,13 @@ impl ProjectFile {
 
     /// Its keys, for a person.
     pub(crate) fn told(&self) -> String {
-        let names: Vec<&str> = self.lines.keys().map(String::as_str).collect();
+        let names = self.lines.keys().take(MOST_TOLD);
+        let mut names: Vec<String> =
+            names.map(|name| escape_short(name.as_bytes(), 80).to_string()).collect();
+        let more = self.lines.len() - names.len();
+        if more > 0 {
+            names.push(format!("and {more} more"));
+        }
         names.join(", ")
     }
 
