@@ -397,3 +397,75 @@ fn a_shell_is_ended_like_any_launch() {
         host.assert_nothing_left();
     }
 }
+
+/// What the terminal's device is to a program inside, as `major:minor` in hexadecimal.
+const DEVICES: &str = "for n in 0 1 2; do stat -L -c %t:%T /dev/fd/$n; done";
+
+#[test]
+fn where_some_of_it_goes_elsewhere_nobody_inside_holds_the_persons_terminal() {
+    for tier in TIERS {
+        let host = Host::new();
+        let terminal = Terminal::open();
+        let before = terminal.modes();
+        let (output, go) = (host.home().join("output"), host.workspace().join("go"));
+        let mut command = terminal.paddock(&host);
+        let script = format!(
+            "{DEVICES}; stty raw -echo <&0 && stty size <&0; touch changed; \
+             until [ -e go ]; do sleep 0.01; done; \
+             stty icanon <&0; read -r line; echo got $line; cat; echo at its end; echo err >&2; exit 7"
+        );
+        command.args(["shell", "standin", "--tier", tier, "--", "-c", &script]);
+        command.stdout(std::fs::File::create(&output).unwrap());
+        let launch = host.start_as_it_is(command);
+        let changed = host.workspace().join("changed");
+        wait_for(LIMIT, || changed.exists().then_some(())).expect("it has a terminal to change");
+        assert_eq!(terminal.modes(), before, "{tier}: the person's is as it was");
+        std::fs::write(&go, "").unwrap();
+        terminal.send("typed\r");
+        let written = || std::fs::read_to_string(&output).unwrap();
+        wait_for(LIMIT, || written().contains("got typed\n").then_some(())).expect("it is read");
+        terminal.send("more\r\x04");
+        assert_eq!(launch.end().code(), Some(7), "{}", terminal.text());
+        terminal.wait_for("err");
+        let written = written();
+        let lines: Vec<&str> = written.lines().collect();
+        let own = {
+            let device = terminal.device();
+            let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
+            format!("{major:x}:{minor:x}")
+        };
+        assert!(lines[0].starts_with("88:") && lines[2].starts_with("88:"), "{written}");
+        assert!(!lines.contains(&own.as_str()), "{own}: {written}");
+        assert_eq!(lines[3..], ["40 120", "got typed", "more", "at its end"], "{tier}");
+        assert_eq!(terminal.modes(), before);
+        host.assert_nothing_left();
+    }
+}
+
+#[test]
+fn the_devices_tell_the_persons_terminal_apart() {
+    // The control: outside it is what the shell has.
+    let host = Host::new();
+    let terminal = Terminal::open();
+    let mut command = terminal.program(&host, "sh");
+    command.args(["-c", DEVICES]).stdout(std::process::Stdio::piped());
+    let output = command.spawn().unwrap().wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let device = terminal.device();
+    let (major, minor) = (device >> 8 & 0xfff, device & 0xff | device >> 12 & 0xf_ff00);
+    assert_eq!(text.lines().next(), Some(&*format!("{major:x}:{minor:x}")), "{text}");
+}
+
+#[test]
+fn what_is_shown_is_whole_where_only_the_input_is_elsewhere() {
+    let host = Host::new();
+    let terminal = Terminal::open();
+    let mut command = host.paddock();
+    command.args(["shell", "standin", "--", "-c", "cat; seq 1 2000; printf 'the last'"]);
+    command.stdin(std::process::Stdio::piped()).stdout(terminal.stdio()).stderr(terminal.stdio());
+    let mut launch = command.spawn().unwrap();
+    launch.stdin.take().unwrap().write_all(b"from a pipe\n").unwrap();
+    assert_eq!(launch.wait().unwrap().code(), Some(0), "{}", terminal.text());
+    terminal.wait_for("\n1999\n2000\nthe last");
+    host.assert_nothing_left();
+}
