@@ -9,7 +9,9 @@ use egress::{Decision, Event, Record};
 use super::answer::{BlockedCounts, GateCalls, HostSums};
 use crate::agent::RequestKind;
 
-/// An agent can name hosts without end: those beyond are counted together.
+/// An agent can name hosts without end: those beyond are counted together. So many of
+/// those that were reached, and as many of those that were not, which take no room
+/// from them.
 const MOST_HOSTS: usize = 64;
 /// A name is at most 253 characters; what is none is recorded up to this.
 const MOST_OF_A_NAME: usize = 80;
@@ -21,10 +23,63 @@ pub(super) struct Tally(Mutex<Counts>);
 #[derive(Default)]
 struct Counts {
     blocked: BlockedCounts,
-    hosts: BTreeMap<String, HostSums>,
-    /// Of the hosts that are not in `hosts`.
+    /// Hosts to which there has been a connection.
+    reached: BTreeMap<String, HostSums>,
+    /// Those to which there has been none.
+    unreached: BTreeMap<String, HostSums>,
+    /// Of the hosts that are in neither.
     others: HostSums,
     gate: BTreeMap<String, GateCalls>,
+}
+
+impl Counts {
+    /// Where the record of a host is counted.
+    fn sums_of(&mut self, name: String, event: Event, decision: Decision) -> &mut HostSums {
+        let is_reached = decision == Decision::Allowed;
+        // What is closed is counted where its opening was.
+        if is_reached && event != Event::Closed && !self.reached.contains_key(&name) {
+            if self.reached.len() >= MOST_HOSTS {
+                self.make_room();
+            }
+            if self.reached.len() < MOST_HOSTS {
+                let sums = self.unreached.remove(&name);
+                let sums =
+                    sums.unwrap_or_else(|| HostSums { host: name.clone(), ..Default::default() });
+                self.reached.insert(name.clone(), sums);
+            }
+        }
+        let Self { reached, unreached, others, .. } = self;
+        if let Some(sums) = reached.get_mut(&name) {
+            return sums;
+        }
+        if unreached.contains_key(&name) || !is_reached && unreached.len() < MOST_HOSTS {
+            let sums = || HostSums { host: name.clone(), ..Default::default() };
+            return unreached.entry(name.clone()).or_insert_with(sums);
+        }
+        others
+    }
+
+    /// What most bytes went to is told by name, whenever it was reached: the one with
+    /// the fewest goes to the others, unless all have connections.
+    fn make_room(&mut self) {
+        let closed = self.reached.values().filter(|sums| sums.open == 0);
+        let Some(least) = closed.min_by_key(|sums| bytes(sums)).map(|sums| sums.host.clone())
+        else {
+            return;
+        };
+        if let Some(gone) = self.reached.remove(&least) {
+            let others = &mut self.others;
+            others.connections += gone.connections;
+            others.sent = others.sent.saturating_add(gone.sent);
+            others.received = others.received.saturating_add(gone.received);
+            others.refused += gone.refused;
+            others.failed += gone.failed;
+        }
+    }
+}
+
+fn bytes(sums: &HostSums) -> u64 {
+    sums.sent.saturating_add(sums.received)
 }
 
 impl Tally {
@@ -34,16 +89,8 @@ impl Tally {
         if record.event == Event::Decided && record.decision == Decision::Refused {
             counts.blocked.egress += 1;
         }
-        let Counts { hosts, others, .. } = &mut *counts;
         let name = confine::escape::escape_short(record.host.as_bytes(), MOST_OF_A_NAME);
-        let name = name.to_string();
-        let sums = if hosts.len() < MOST_HOSTS || hosts.contains_key(&name) {
-            hosts
-                .entry(name.clone())
-                .or_insert_with(|| HostSums { host: name, ..Default::default() })
-        } else {
-            others
-        };
+        let sums = counts.sums_of(name.to_string(), record.event, record.decision);
         match (record.event, record.decision) {
             (Event::Closed, _) => {
                 sums.sent = sums.sent.saturating_add(record.sent);
@@ -89,8 +136,9 @@ impl Tally {
     /// The hosts, those with the most bytes first, and what is of none of them.
     pub(super) fn hosts(&self) -> (Vec<HostSums>, HostSums) {
         let counts = self.lock();
-        let mut hosts: Vec<HostSums> = counts.hosts.values().cloned().collect();
-        hosts.sort_by_key(|h| std::cmp::Reverse(h.sent.saturating_add(h.received)));
+        let all = counts.reached.values().chain(counts.unreached.values());
+        let mut hosts: Vec<HostSums> = all.cloned().collect();
+        hosts.sort_by_key(|sums| std::cmp::Reverse(bytes(sums)));
         (hosts, counts.others.clone())
     }
 
@@ -106,6 +154,9 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn record(host: &str, event: Event, decision: Decision) -> Record {
@@ -155,5 +206,74 @@ mod tests {
         assert_eq!((hosts.len(), others.refused), (MOST_HOSTS, 100));
         assert!(hosts.iter().all(|h| h.host.len() <= MOST_OF_A_NAME + 3));
         assert_eq!(tally.blocked().egress, 164);
+    }
+
+    #[test]
+    fn made_up_names_hide_no_host_that_was_reached() {
+        let tally = Tally::default();
+        for n in 0..2 * MOST_HOSTS {
+            tally.egress(&record(&format!("no-{n}"), Event::Decided, Decision::Refused));
+            tally.egress(&record(&format!("none-{n}"), Event::Decided, Decision::Failed));
+        }
+        tally.egress(&record("real", Event::Decided, Decision::Allowed));
+        tally.egress(&record("real", Event::Closed, Decision::Allowed));
+        assert_eq!(tally.hosts().0[0].host, "real");
+        // Nor is one that had most bytes hidden by those that had fewer.
+        tally.egress(&record("real", Event::Closed, Decision::Allowed));
+        for n in 0..2 * MOST_HOSTS {
+            let name = format!("yes-{n}");
+            tally.egress(&record(&name, Event::Decided, Decision::Allowed));
+            tally.egress(&record(&name, Event::Closed, Decision::Allowed));
+        }
+        let (hosts, others) = tally.hosts();
+        assert_eq!((hosts[0].host.as_str(), hosts[0].sent), ("real", 20));
+        assert_eq!(others.connections, u64::try_from(MOST_HOSTS).unwrap() + 1);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_named_nothing_is_uncounted_and_few_reached_hosts_are_all_told(
+            steps in vec((0..200_u32, 0..4_u8), 0..600),
+        ) {
+            let tally = Tally::default();
+            let mut connected = BTreeMap::<String, u64>::new();
+            let mut wanted = HostSums::default();
+            for (n, what) in steps {
+                // Few are allowed, as a configuration lists them.
+                let (name, allowed) = (format!("host-{n}"), format!("allowed-{}", n % 40));
+                match what {
+                    0 => {
+                        tally.egress(&record(&name, Event::Decided, Decision::Refused));
+                        wanted.refused += 1;
+                    }
+                    1 => {
+                        tally.egress(&record(&name, Event::Decided, Decision::Failed));
+                        wanted.failed += 1;
+                    }
+                    2 => {
+                        tally.egress(&record(&allowed, Event::Decided, Decision::Refused));
+                        wanted.refused += 1;
+                    }
+                    _ => {
+                        tally.egress(&record(&allowed, Event::Decided, Decision::Allowed));
+                        tally.egress(&record(&allowed, Event::Closed, Decision::Allowed));
+                        wanted.connections += 1;
+                        *connected.entry(allowed).or_default() += 1;
+                    }
+                }
+            }
+            let (hosts, others) = tally.hosts();
+            prop_assert!(hosts.len() <= 2 * MOST_HOSTS);
+            let sum = |of: fn(&HostSums) -> u64| hosts.iter().chain([&others]).map(of).sum::<u64>();
+            prop_assert_eq!(sum(|h| h.refused), wanted.refused);
+            prop_assert_eq!(sum(|h| h.failed), wanted.failed);
+            prop_assert_eq!(sum(|h| h.connections), wanted.connections);
+            prop_assert_eq!(sum(|h| h.sent), 10 * wanted.connections);
+            for (name, times) in connected {
+                let told: Vec<_> = hosts.iter().filter(|h| h.host == name).collect();
+                prop_assert_eq!(told.len(), 1, "{}", name);
+                prop_assert_eq!((told[0].connections, told[0].sent), (times, 10 * times));
+            }
+        }
     }
 }
