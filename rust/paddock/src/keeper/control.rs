@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,6 @@ use super::answer::{self, LastPass};
 use super::calls::Desk;
 use super::events::Event;
 use super::questions::{Scope, Wanted};
-use super::roster::Roster;
 use super::verifier::{Report, TaskReport};
 use super::{Keeper, watch};
 use crate::error::Error;
@@ -36,6 +35,11 @@ const MOST_ANSWER: usize = 64 << 20;
 
 /// For one request or one answer.
 const LIMIT: Duration = Duration::from_secs(15);
+
+/// So many callers are served at a time, and one who waits for a pass.
+const THREADS: usize = 3;
+/// So many more may wait for a pass, each for one of its own.
+const MOST_WAITING: usize = 64;
 
 /// What can be asked of a running keeper.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,24 +95,64 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
         |e: std::io::Error| Error::DirectoryUnusable { path: path.clone(), reason: e.to_string() };
     let listener = UnixListener::bind(&path).map_err(unusable)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(unusable)?;
-    let (roster, events, watch) =
-        (keeper.roster.clone(), keeper.events.sender.clone(), keeper.shared_watch.clone());
+    let (events, watch, roster) =
+        (keeper.events.sender.clone(), keeper.shared_watch.clone(), keeper.roster.clone());
     let (desk, last_pass) = (keeper.desk.clone(), keeper.last_pass.clone());
-    std::thread::Builder::new()
-        .name("control".into())
-        .spawn(move || {
+    let answer = move |request| answer_at_once(request, &events, &last_pass, &desk);
+    serve(listener, roster.keeper, answer, move || look(&watch)).map_err(unusable)
+}
+
+/// Serves callers for the life of the process. A pass may take its time, and whoever
+/// waits for one keeps nobody from what is answered at once. All threads are there from
+/// the start: an agent can see to it that the user gets no more.
+fn serve(
+    listener: UnixListener,
+    keeper: ProcessId,
+    answer: impl Fn(Request) -> Value + Send + Sync + 'static,
+    look: impl Fn() -> Value + Send + 'static,
+) -> std::io::Result<()> {
+    let (wait_for_look, waiting) = sync_channel::<UnixStream>(MOST_WAITING);
+    std::thread::Builder::new().name("control-look".into()).spawn(move || {
+        for stream in waiting {
+            respond(&stream, &look());
+        }
+    })?;
+    let listener = Arc::new(listener);
+    let answer = Arc::new(answer);
+    for _ in 0..THREADS {
+        let (listener, answer) = (Arc::clone(&listener), Arc::clone(&answer));
+        let wait_for_look = wait_for_look.clone();
+        std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else {
                     // Out of descriptors: let some go first.
                     std::thread::sleep(Duration::from_millis(20));
                     continue;
                 };
-                let answer = serve(&stream, &roster, &events, &watch, &last_pass, &desk);
-                let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
+                match receive(&stream, keeper) {
+                    Ok(Request::Verify) => {
+                        if let Err(
+                            TrySendError::Full(stream) | TrySendError::Disconnected(stream),
+                        ) = wait_for_look.try_send(stream)
+                        {
+                            respond(&stream, &refuse("too many wait for a pass already"));
+                        }
+                    }
+                    Ok(request) => respond(&stream, &answer(request)),
+                    Err(why) => respond(&stream, &refuse(why)),
+                }
             }
-        })
-        .map_err(unusable)?;
+        })?;
+    }
     Ok(())
+}
+
+fn respond(mut stream: &UnixStream, answer: &Value) {
+    let _ = stream.write_all(format!("{answer}\n").as_bytes());
+}
+
+fn refuse(why: &str) -> Value {
+    json!({ "ok": false, "error": why })
 }
 
 /// Whether a caller descends from the keeper, as all of the launch does.
@@ -116,57 +160,59 @@ fn is_below(caller: ProcessId, keeper: ProcessId) -> std::io::Result<bool> {
     Ok(ancestors_up_to(caller, |above| above == keeper)?.last() == Some(&keeper))
 }
 
-fn serve(
-    stream: &UnixStream,
-    roster: &Roster,
-    events: &Sender<Event>,
-    watch: &SharedWatch,
-    last_pass: &LastPass,
-    desk: &Desk,
-) -> Value {
-    let refuse = |why: &str| json!({ "ok": false, "error": why });
-    // One caller at a time, so none may take long.
+/// Reads the request of a caller who may ask, or tells why there is none.
+fn receive(stream: &UnixStream, keeper: ProcessId) -> Result<Request, &'static str> {
+    // Few callers at a time, so none may take long.
     let limit = Some(Duration::from_secs(2));
     if stream.set_read_timeout(limit).and_then(|()| stream.set_write_timeout(limit)).is_err() {
-        return refuse("no deadline can be set");
+        return Err("no deadline can be set");
     }
     // Whoever is in the launch has no business here, whatever let it through.
     match PidFd::of_peer(std::os::fd::AsFd::as_fd(stream)) {
-        Ok(caller) => match is_below(caller.id(), roster.keeper) {
+        Ok(caller) => match is_below(caller.id(), keeper) {
             Ok(false) => {}
-            Ok(true) => return refuse("callers inside the launch are not served"),
-            Err(_) => return refuse("who is above the caller cannot be read"),
+            Ok(true) => return Err("callers inside the launch are not served"),
+            Err(_) => return Err("who is above the caller cannot be read"),
         },
-        Err(_) => return refuse("the kernel does not say who is calling"),
+        Err(_) => return Err("the kernel does not say who is calling"),
     }
     let mut line = String::new();
     if BufReader::new(stream).take(MOST_REQUEST).read_line(&mut line).is_err() {
-        return refuse("no request came");
+        return Err("no request came");
     }
-    let request = serde_json::from_str::<Value>(&line)
+    serde_json::from_str::<Value>(&line)
         .ok()
-        .and_then(|value| serde_json::from_value(value.get("request")?.clone()).ok());
+        .and_then(|value| serde_json::from_value(value.get("request")?.clone()).ok())
+        .ok_or("the request is not known")
+}
+
+/// A pass over everything, as soon as it is made.
+fn look(watch: &SharedWatch) -> Value {
+    let watch = watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    match watch.map(|watch| watch.look_now()) {
+        Some(Some(report)) => report_json(&report),
+        Some(None) => json!({ "ok": false, "ending": true, "error": "the launch is ending" }),
+        None => json!({ "ok": false, "starting": true, "error": "the launch is starting" }),
+    }
+}
+
+fn answer_at_once(
+    request: Request,
+    events: &Sender<Event>,
+    last_pass: &LastPass,
+    desk: &Desk,
+) -> Value {
     match request {
-        Some(Request::Verify) => {
-            let watch = watch.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-            match watch.map(|watch| watch.look_now()) {
-                Some(Some(report)) => report_json(&report),
-                Some(None) => {
-                    json!({ "ok": false, "ending": true, "error": "the launch is ending" })
-                }
-                None => json!({ "ok": false, "starting": true, "error": "the launch is starting" }),
-            }
-        }
-        Some(Request::Stop) => {
+        Request::Stop => {
             let sent = events.send(Event::StopRequested).is_ok();
             json!({ "ok": sent })
         }
-        Some(Request::Grant { wanted, scope }) => match desk.grant(&wanted, scope) {
+        Request::Grant { wanted, scope } => match desk.grant(&wanted, scope) {
             Ok(asked) => json!({ "ok": true, "asked": asked }),
             Err(why) => refuse(&why),
         },
-        Some(Request::Deny { wanted }) => json!({ "ok": true, "asked": desk.deny(&wanted) }),
-        Some(Request::Revoke { host }) => match desk.revoke(&host) {
+        Request::Deny { wanted } => json!({ "ok": true, "asked": desk.deny(&wanted) }),
+        Request::Revoke { host } => match desk.revoke(&host) {
             Ok(revoked) => json!({
                 "ok": true,
                 "wasGranted": revoked.was_granted,
@@ -174,11 +220,9 @@ fn serve(
             }),
             Err(why) => refuse(&why),
         },
-        Some(Request::Status { details }) => {
-            json!(answer::tell(last_pass, desk, details))
-        }
-        Some(Request::Questions) => json!({ "ok": true, "questions": desk.waiting() }),
-        None => refuse("the request is not known"),
+        Request::Status { details } => json!(answer::tell(last_pass, desk, details)),
+        Request::Questions => json!({ "ok": true, "questions": desk.waiting() }),
+        Request::Verify => refuse("a pass is not made at once"),
     }
 }
 
@@ -220,6 +264,45 @@ mod tests {
     use confine::Pid;
 
     use super::*;
+
+    #[test]
+    fn what_is_answered_at_once_waits_for_no_pass() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("control.sock");
+        let pid = Pid::of_self();
+        // Nobody descends from it.
+        let keeper = ProcessId { pid, start: confine::StartTime(1) };
+        let (begun, begins) = sync_channel(0);
+        let (end, ends) = sync_channel(0);
+        let answer = |request| json!({ "ok": true, "to": request });
+        let look = move || {
+            begun.send(()).unwrap();
+            ends.recv().unwrap();
+            json!({ "ok": true, "looked": true })
+        };
+        serve(UnixListener::bind(&path).unwrap(), keeper, answer, look).unwrap();
+        let ask = |request: Request| {
+            let path = path.clone();
+            std::thread::spawn(move || ask_keeper(&path, &request).unwrap())
+        };
+        let looks: Vec<_> = (0..2 * THREADS).map(|_| ask(Request::Verify)).collect();
+        begins.recv_timeout(LIMIT).unwrap();
+        // One pass is under way, and more are waited for than there are threads.
+        for _ in 0..2 * THREADS {
+            let told = ask(Request::Status { details: false }).join().unwrap();
+            assert_eq!(told["to"]["status"]["details"], false);
+        }
+        assert!(looks.iter().all(|look| !look.is_finished()), "control: no pass has ended");
+        for at in 0..looks.len() {
+            if at > 0 {
+                begins.recv_timeout(LIMIT).unwrap();
+            }
+            end.send(()).unwrap();
+        }
+        for look in looks {
+            assert_eq!(look.join().unwrap()["looked"], true);
+        }
+    }
 
     #[test]
     fn who_descends_from_the_keeper_is_told_from_its_sibling() {
