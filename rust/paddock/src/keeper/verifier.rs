@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use confine::evidence::ProgramCheck;
 use confine::proc::{
     Namespaces, State, Status, TaskFiles, command_line, executable, has_ended, is_gone,
-    maps_users_otherwise, tasks_of, user_tasks,
+    maps_users_otherwise, start_time, tasks_of, user_tasks,
 };
 use confine::verdict::judge;
 use confine::witness::Testimony;
@@ -78,6 +78,11 @@ impl TaskReport {
     /// The command line it shows, or its name: its own word.
     pub(crate) fn command(&self) -> Vec<u8> {
         let mut line = command_line(self.process);
+        // The number may be another process's by now. One look, afterwards, is enough: a
+        // task that is there still had its number, and that of its process, all the time.
+        if start_time(self.task.pid).ok() != Some(self.task.start) {
+            return self.name.clone();
+        }
         for byte in &mut line {
             if *byte == 0 {
                 *byte = b' ';
@@ -561,4 +566,29 @@ pub(super) fn expectation(
         Err(e) => return Err(e),
     };
     Ok(Expectation { uid: roster.uid, filters, inside, host, network_isolated, veiled })
+}
+
+#[cfg(test)]
+mod tests {
+    use confine::StartTime;
+
+    use super::*;
+
+    #[test]
+    fn a_number_that_is_another_processs_by_now_shows_no_arguments_of_it() {
+        let pid = Pid::of_self();
+        let start = start_time(pid).unwrap();
+        let report = |start| TaskReport {
+            task: ProcessId { pid, start },
+            process: pid,
+            role: Role::Stray,
+            verdict: Verdict::Unknown(vec![Reason::NoPlace]),
+            parent: None,
+            name: b"name".to_vec(),
+        };
+        let program = std::env::args().next().unwrap();
+        let shown = report(start).command();
+        assert!(shown.starts_with(program.as_bytes()), "control: {shown:?}");
+        assert_eq!(report(StartTime(start.0 - 1)).command(), b"name");
+    }
 }
