@@ -23,10 +23,12 @@ const LAST_STEPS: Duration = Duration::from_secs(2);
 /// Ends launches; 0 when nothing of them is left.
 pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
     let directories = Directories::find()?;
-    if which.all {
-        sweep_abandoned(&directories);
+    let left = if which.all { sweep_abandoned(&directories) } else { Vec::new() };
+    for error in &left {
+        complain(format_args!("{error}"));
     }
-    let (launches, unreadable) = chosen(which, &directories)?;
+    let (launches, mut unreadable) = chosen(which, &directories)?;
+    unreadable.extend(left);
     let mut worst = if unreadable.is_empty() { 0 } else { status::FAILED };
     let mut values = Vec::new();
     // What cannot be told must not keep the next launch from being ended.

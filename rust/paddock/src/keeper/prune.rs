@@ -33,7 +33,8 @@ pub(crate) struct Prune<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Pruning {
     pub(crate) launches: Vec<Pruned>,
-    /// Nothing of these was touched.
+    /// Nothing of these was touched, or of what was begun to be removed something is
+    /// there still.
     pub(crate) errors: Vec<Error>,
 }
 
@@ -75,15 +76,15 @@ impl PruneOutcome {
 /// Removes launches that are over. One that runs, or of which a process is left,
 /// is not touched.
 pub(crate) fn prune_ended(directories: &Directories, what: Prune<'_>) -> Pruning {
-    if what.launches.is_empty() && !what.dry_run {
-        sweep_abandoned(directories);
+    let mut pruning = Pruning::default();
+    if !what.dry_run {
+        pruning.errors = sweep_abandoned(directories);
     }
     let (all, unreadable) = stored_launches(directories);
     let keepers: Vec<ProcessId> =
         all.iter().filter(|launch| launch.is_kept).map(|launch| launch.record.keeper).collect();
-    let mut pruning = Pruning::default();
     let chosen = if what.launches.is_empty() {
-        pruning.errors = unreadable;
+        pruning.errors.extend(unreadable);
         all
     } else {
         let mut chosen: Vec<Stored> = Vec::new();
@@ -303,5 +304,29 @@ mod tests {
         }
         prune_ended(&own, Prune::default());
         assert!(!going.exists() && other.exists());
+    }
+
+    #[test]
+    fn what_a_removal_left_is_told_until_it_is_gone() {
+        let root = tempfile::tempdir().unwrap();
+        let own = Directories::below(root.path());
+        let going = own.launches().join(format!("{}.going", LAUNCHES[0]));
+        std::fs::create_dir_all(own.launches()).unwrap();
+        // What is no directory cannot be removed as one, by no user.
+        std::fs::write(&going, "").unwrap();
+        let named = [LAUNCHES[1].to_owned()];
+        drop(store(&own, LAUNCHES[1], Phase::Ended));
+        for what in [Prune { launches: &named, ..Prune::default() }, Prune::default()] {
+            let pruning = prune_ended(&own, what);
+            assert!(
+                matches!(&pruning.errors[..], [Error::DirectoryUnusable { path, .. }] if *path == going),
+                "{:?}",
+                pruning.errors
+            );
+        }
+        std::fs::remove_file(&going).unwrap();
+        std::fs::create_dir(&going).unwrap();
+        assert!(prune_ended(&own, Prune::default()).errors.is_empty());
+        assert!(!going.exists());
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::remove_tree;
 use super::stage::take;
+use crate::error::Error;
 use crate::launch::{Directories, LaunchId};
 use crate::state::KeeperLock;
 
@@ -15,10 +16,22 @@ const AGE: Duration = Duration::from_mins(1);
 pub(super) const GOING: &str = "going";
 
 /// Removes the directories of launches that have no record, no keeper, and are older
-/// than any start; and what is left of those that somebody began to remove.
-pub(crate) fn sweep_abandoned(directories: &Directories) {
+/// than any start; and what is left of those that somebody began to remove. Tells what
+/// could not be removed: no list has it, so nobody else does. A launch goes
+/// on all the same; the next sweep tries again.
+pub(crate) fn sweep_abandoned(directories: &Directories) -> Vec<Error> {
+    let mut left = Vec::new();
+    let mut remove = |path: PathBuf| match remove_tree(&path) {
+        Ok(()) => {}
+        // Somebody else, who sweeps at the same time, has done it.
+        Err(_) if std::fs::symlink_metadata(&path).is_err() => {}
+        Err(e) => left.push(Error::DirectoryUnusable {
+            reason: format!("it is left of a launch, and cannot be removed: {e}"),
+            path,
+        }),
+    };
     for going in half_removed(&directories.launches()) {
-        let _ = remove_tree(&going);
+        remove(going);
     }
     for state in old_launches(&directories.launches()) {
         let has_record = std::fs::symlink_metadata(state.join("record.json")).is_ok();
@@ -26,9 +39,9 @@ pub(crate) fn sweep_abandoned(directories: &Directories) {
             continue;
         }
         if let Some(id) = state.file_name() {
-            let _ = remove_tree(&directories.runtime.join(id));
+            remove(directories.runtime.join(id));
         }
-        let _ = remove_tree(&state);
+        remove(state);
     }
     for launch in old_launches(&directories.runtime) {
         let state = launch.file_name().map(|id| directories.launches().join(id));
@@ -36,9 +49,10 @@ pub(crate) fn sweep_abandoned(directories: &Directories) {
         if state.is_some_and(|state| std::fs::symlink_metadata(state).is_err())
             && let Ok(Some(_free)) = take(&launch)
         {
-            let _ = remove_tree(&launch);
+            remove(launch);
         }
     }
+    left
 }
 
 fn half_removed(directory: &Path) -> impl Iterator<Item = PathBuf> {
@@ -103,7 +117,7 @@ mod tests {
         age(&elsewhere.1);
         let _in_use = take(&elsewhere.1).unwrap().unwrap();
         let starting = make("gggggggggggg", true);
-        sweep_abandoned(&own);
+        assert!(sweep_abandoned(&own).is_empty());
         for (state, launch) in [&kept, &recorded, &starting] {
             assert!(state.exists() && launch.exists(), "{}", state.display());
         }
