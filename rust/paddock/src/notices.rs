@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::error::Error;
 use crate::launch::{Form, Plan};
+use crate::output::tame;
 
 /// How to tell.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +100,7 @@ impl Notices {
         let mut out = std::io::stderr().lock();
         // The terminal may be in raw mode: return the carriage, too.
         let _ = if self.as_json {
-            writeln!(out, "{value}")
+            writeln!(out, "{}", tame(&value.to_string()))
         } else if self.with_colour {
             write!(out, "\x1b[{colour}mpaddock:\x1b[0m {}\r\n", text.replace('\n', "\r\n"))
         } else {

@@ -18,7 +18,7 @@ pub(crate) use words::{Tone, bytes};
 use crate::cli::Log;
 use crate::error::Error;
 use crate::launch::Directories;
-use crate::output::complain;
+use crate::output::{self, as_json, complain};
 use crate::state::{Item, LEDGER, LedgerReader, Stored, find_launch, stored_launches};
 
 /// Shows a ledger, as lines or summed up.
@@ -76,7 +76,7 @@ fn tell(launch: &Stored, options: &Log) -> Result<(), Stop> {
                 Item::Entry(entry) => {
                     damage.tell(&mut out)?;
                     out.line(&if options.json {
-                        line::as_json(&entry.text)
+                        as_json(&entry.text)
                     } else {
                         style.entry(&entry)
                     })?;
@@ -110,7 +110,7 @@ fn sum_up(launch: &Stored, as_json: bool) -> Result<(), Stop> {
     finish(launch, &reader, is_kept, &mut damage)?;
     damage.tell(&mut out)?;
     if as_json {
-        out.line(&line::as_json(&hosts.as_json(launch.record.launch.as_str()).to_string()))?;
+        out.line(&output::as_json(&hosts.as_json(launch.record.launch.as_str()).to_string()))?;
     } else {
         hosts.table().iter().try_for_each(|line| out.line(line))?;
     }

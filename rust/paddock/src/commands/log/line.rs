@@ -1,11 +1,10 @@
 //! One event as a line.
 
-use std::fmt::Write;
-
-use confine::escape::{escape, escape_short, is_safe};
+use confine::escape::{escape, escape_short};
 use confine::sys::{LocalTime, local_time};
 
 use super::words::{Tone, describe};
+use crate::output::as_json;
 use crate::state::LedgerEntry;
 
 /// How lines look.
@@ -75,24 +74,6 @@ pub(crate) fn shown_time(milliseconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{thousandths:03}")
 }
 
-/// JSON as it is, but for characters that would draw on a terminal: in a text
-/// they are the same when they are escaped, and elsewhere there is only space.
-pub(super) fn as_json(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_safe(c) {
-            shown.push(c);
-        } else if c.is_ascii_whitespace() {
-            shown.push(' ');
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                let _ = write!(shown, "\\u{unit:04x}");
-            }
-        }
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -131,17 +112,6 @@ mod tests {
             .iter()
             .fold(coloured, |text, sequence| text.replace(sequence, ""));
         assert_eq!(rest, plain);
-    }
-
-    #[test]
-    fn json_that_could_draw_means_the_same_and_does_not() {
-        let value =
-            json!({ "a": "\u{9b}2J\u{202e}\u{7f}\u{e0041}\u{1b}\n", "b": "jos\u{e9} \u{1f984}" });
-        let shown = as_json(&value.to_string());
-        assert!(shown.chars().all(is_safe), "{shown:?}");
-        assert!(shown.contains("jos\u{e9} \u{1f984}"), "{shown}");
-        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
-        assert_eq!(as_json("{\t\"a\":1}\r"), "{ \"a\":1} ");
     }
 
     #[test]
