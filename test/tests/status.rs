@@ -6,7 +6,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use paddock_test::faults::fault;
+use paddock_test::faults::{fault, parts};
 use paddock_test::host::{Host, LIMIT, Launch, send, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -70,6 +70,19 @@ fn a_launch_is_told_in_a_line_in_a_word_and_as_json() {
 }
 
 #[test]
+fn json_draws_nothing_whatever_a_directory_is_called() {
+    let host = Host::new();
+    let workspace = host.home().join("a\u{202e}b\u{9b}2J");
+    std::fs::create_dir(&workspace).unwrap();
+    let name = workspace.to_str().unwrap();
+    let run = host.run(&["run", "standin", "--dry-run", "--json", "--workspace", name]);
+    assert_eq!(run.code(), Some(0), "{run:?}");
+    assert!(!run.stdout.contains(['\u{202e}', '\u{9b}']), "{}", run.stdout);
+    let plan: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(plan["workspace"], name);
+}
+
+#[test]
 fn a_keeper_that_does_not_watch_is_not_taken_for_confined() {
     let host = Host::new();
     let launch = start(&host);
@@ -89,6 +102,25 @@ fn a_keeper_that_does_not_watch_is_not_taken_for_confined() {
     assert_eq!(host.run(&["stop", &launch.id]).code(), Some(0));
     assert_eq!(status(&host, &[]).0, Some(0));
     drop(launch);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_launch_of_which_something_cannot_be_told_is_unknown_and_not_unconfined() {
+    let host = Host::new();
+    host.configure("on-violation = \"warn\"\n");
+    let launch = start(&host);
+    let is_warden = |(name, _): &(String, i32)| name == "server-warden";
+    let warden = parts(&host).into_iter().find(is_warden).expect("a warden").1;
+    send(warden, Signal::STOP);
+    let (code, told) =
+        wait_until(&host, |launch| launch["verdict"] != "confined" && !launch["failure"].is_null());
+    assert_eq!((code, &told["verdict"]), (Some(125), &"unknown".into()), "{told:#}");
+    assert_eq!(told["failure"]["task"]["verdict"], "unknown", "{told:#}");
+    assert_eq!(status(&host, &["--short"]), (Some(125), "1 unknown\n".into()));
+    send(warden, Signal::CONT);
+    assert_eq!(wait_until(&host, |launch| launch["verdict"] == "confined").0, Some(0), "control");
+    launch.terminate();
     host.assert_nothing_left();
 }
 

@@ -9,9 +9,11 @@ use confine::{Layer, Pid};
 use serde::{Deserialize, Serialize};
 
 use super::calls::Desk;
+use super::herdr_desk::standing;
 use super::questions::Wanted;
 use super::verifier::{Report, TaskReport};
 use super::watch::describe_failure;
+use crate::gate::herdr::Standing;
 use crate::state::now_ms;
 
 /// Of more tasks than this the others are counted.
@@ -28,6 +30,9 @@ pub(crate) struct Status {
     pub(crate) starting: bool,
     /// Whether every task was confirmed in the last pass; none before the first.
     pub(crate) holds: Option<bool>,
+    /// What the last pass found, taken together; none before the first, and from
+    /// keepers of a time when they told only whether it held.
+    pub(crate) verdict: Option<Standing>,
     /// How many tasks there were.
     pub(crate) tasks: usize,
     /// How long ago the last pass ended, in milliseconds.
@@ -166,6 +171,7 @@ pub(super) fn tell(last: &LastPass, desk: &Desk, with_details: bool) -> Status {
         ok: true,
         starting: report.is_none(),
         holds: report.map(Report::holds),
+        verdict: report.map(standing),
         tasks: report.map_or(0, |report| report.tasks.len()),
         pass_age: pass
             .as_ref()

@@ -114,7 +114,8 @@ impl Desk {
     }
 }
 
-fn standing(report: &Report) -> Standing {
+/// What a pass found, taken together.
+pub(super) fn standing(report: &Report) -> Standing {
     match report.first_failure() {
         _ if report.holds() => Standing::Confined,
         Some(task) if matches!(task.verdict, Verdict::Unconfined(_)) => Standing::Unconfined,

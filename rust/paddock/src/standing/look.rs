@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::ask::{Asking, LIMIT};
 use super::{Held, Standing};
 use crate::commands::{is_suspended, living_keepers, state_name};
+use crate::gate::herdr as sign;
 use crate::keeper::{Status, members_left};
 use crate::launch::Directories;
 use crate::state::{Phase, Stored};
@@ -179,7 +180,11 @@ fn judge(told: &Status) -> (Held, Option<String>) {
     match (told.holds, told.pass_age) {
         (Some(false), _) => {
             let what = told.failure.as_ref().map(|failure| failure.what.clone());
-            (Held::Unconfined, what)
+            // Of a pass that failed, or could not tell of a task, nothing is known.
+            match told.verdict {
+                None | Some(sign::Standing::Unconfined) => (Held::Unconfined, what),
+                Some(_) => (Held::Unknown, what.or_else(|| Some("the last pass failed".into()))),
+            }
         }
         (Some(true), Some(age)) if age <= oldest && told.tasks > 0 => (Held::Confined, None),
         (Some(true), Some(age)) => {
@@ -217,6 +222,11 @@ mod tests {
             assert_eq!(found, held, "{told:?}");
             // What is wrong is always said, but for a failure that came without words.
             assert_eq!(what.is_none(), matches!(held, Held::Confined | Held::Unconfined));
+        }
+        use sign::Standing::{Unconfined, Unknown};
+        for (verdict, held) in [(Unknown, Held::Unknown), (Unconfined, Held::Unconfined)] {
+            let told = Status { verdict: Some(verdict), ..told(Some(false), Some(0), 9) };
+            assert_eq!(judge(&told).0, held, "{told:?}");
         }
         let failure = Failure { what: "process 7".into(), ..Failure::default() };
         let told = Status { failure: Some(failure), ..told(Some(false), Some(0), 9) };

@@ -23,9 +23,9 @@ pub(crate) enum Held {
     Ended,
     /// Every task was confirmed in the last pass, which was just now.
     Confined,
-    /// It cannot be told: its keeper does not say so.
+    /// It cannot be told: its keeper does not say so, or could not look at every task.
     Unknown,
-    /// One task was not confirmed, or something runs without a keeper.
+    /// One task was found not to be, or something runs without a keeper.
     Unconfined,
 }
 

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::client::HerdrClient;
@@ -30,7 +31,8 @@ const FRESH: Duration = Duration::from_secs(5);
 const WAIT_LIMIT: Duration = Duration::from_secs(1);
 
 /// What the sign says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Standing {
     /// Every task was found confined.
     Confined,
