@@ -3,6 +3,9 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::process::Stdio;
+
+use paddock_test::faults::parts;
 use paddock_test::host::{
     Finished, Host, LIMIT, TIERS, finish, send, standin_over_a_port, wait_for,
 };
@@ -23,6 +26,7 @@ fn resume(host: &Host, arguments: &[&str]) -> Finished {
 fn the_stand_in_goes_on_with_what_was_said() {
     for tier in TIERS {
         let host = Host::new();
+        host.configure(&format!("tier = \"{tier}\"\n"));
         assert_eq!(host.standin_in(tier, &["echo one", "echo two"]).code(), Some(0));
         let first = newest(&host);
         let run = resume(&host, &["--", "-c", "echo three; exit 6"]);
@@ -45,6 +49,45 @@ fn the_stand_in_goes_on_with_what_was_said() {
         assert_eq!(run.stdout, "Continued after 1 commands:\n  echo fresh\n", "{tier}");
         host.assert_nothing_left();
     }
+}
+
+#[test]
+fn the_tier_is_what_is_asked_for_or_the_stricter_of_the_launchs_and_the_one_in_force() {
+    let host = Host::new();
+    let tier_of = |options: &[&str]| -> (String, String) {
+        let run = resume(&host, &[&["--dry-run"], options].concat());
+        let tier = run.stdout.lines().find_map(|line| line.strip_prefix("tier       "));
+        (tier.unwrap_or_else(|| panic!("{run:?}")).to_owned(), run.stderr)
+    };
+    let quiet = |tier: &str| (tier.to_owned(), String::new());
+    assert_eq!(host.standin_in("ported", &["true"]).code(), Some(0));
+    let first = newest(&host);
+    let told = |tier: &str, rest: &str| {
+        let what = format!("paddock: the tier is {tier}, not ported as of launch {first}{rest}\n");
+        (tier.to_owned(), what)
+    };
+    let hint = "; --tier ported asks for it";
+    assert_eq!(tier_of(&[]), told("sealed", hint), "what was asked for once is not kept");
+    assert_eq!(tier_of(&["--tier", "ported"]), quiet("ported"));
+    assert_eq!(tier_of(&["--tier", "isolated"]), told("isolated", ""));
+    host.configure("tier = \"isolated\"\n");
+    assert_eq!(tier_of(&[]), told("isolated", hint));
+    host.configure("tier = \"ported\"\n");
+    assert_eq!(tier_of(&[]), quiet("ported"));
+    // What a project wants holds, and leaving --tier out is what its error says to do.
+    let file = host.workspace().join(".paddock.toml");
+    std::fs::write(&file, "tier = \"isolated\"\n").unwrap();
+    assert_eq!(tier_of(&[]).0, "isolated");
+    let run = resume(&host, &["--tier", "ported"]);
+    assert_eq!(run.code(), Some(125), "{run:?}");
+    assert!(run.stderr.contains("next: leave out --tier ported"), "{run:?}");
+    std::fs::remove_file(&file).unwrap();
+    // One that was stricter stays so, and it is the one that is started.
+    assert_eq!(host.standin_in("isolated", &["true"]).code(), Some(0));
+    assert_eq!(tier_of(&[]), quiet("isolated"));
+    let run = resume(&host, &["--", "-c", "true"]);
+    assert_eq!((run.code(), &host.records()[2]["tier"]), (Some(0), &json!("isolated")), "{run:?}");
+    host.assert_nothing_left();
 }
 
 #[test]
@@ -93,6 +136,36 @@ fn a_launch_that_runs_is_not_gone_on_with_and_one_whose_keeper_was_killed_is() {
     assert_eq!(run.code(), Some(0), "{}", run.stderr);
     assert_eq!(run.stdout, "Continued after 1 commands:\n  touch up; sleep 300\n");
     assert_eq!(host.run(&["stop", "--all"]).code(), Some(0));
+    host.assert_nothing_left();
+}
+
+#[test]
+fn what_a_launch_without_a_keeper_left_is_ended_before_it_is_gone_on_with() {
+    let host = Host::new();
+    let mut command = host.agent_command("standin", &["--tier", "isolated"], &["sleep 600"]);
+    // No pipe to the test that what is left would hold open.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let launch = host.start_as_it_is(command);
+    let (id, keeper) = (launch.id.clone(), launch.keeper());
+    // Nobody is left who would see to the rest.
+    send(keeper, Signal::STOP);
+    for (name, pid) in parts(&host) {
+        if name.ends_with("-warden") {
+            send(pid, Signal::STOP);
+        }
+    }
+    send(keeper, Signal::KILL);
+    launch.end();
+    let left = |shown: &Finished| shown.stdout.contains("of its processes run unwatched");
+    assert!(left(&host.run(&["verify", &id])), "control: something is left");
+    assert_eq!(resume(&host, &[&id, "--dry-run"]).code(), Some(0));
+    assert!(left(&host.run(&["verify", &id])), "nothing is ended where nothing is started");
+    let run = resume(&host, &[&id, "--tier", "isolated", "--", "-c", "true"]);
+    assert_eq!(run.code(), Some(0), "{run:?}");
+    let records = host.records();
+    assert_eq!((&records[0]["launch"], &records[0]["phase"]), (&json!(id), &json!("ended")));
+    let ended = |at: usize, key: &str| records[at][key].as_u64().unwrap();
+    assert!(ended(0, "ended") <= ended(1, "started"), "{records:#?}");
     host.assert_nothing_left();
 }
 

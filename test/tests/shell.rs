@@ -310,7 +310,8 @@ fn no_start_up_file_is_read_and_no_history_is_written() {
 fn the_shell_beside_a_launch_has_its_workspace_and_its_tier() {
     for tier in ["sealed", "ported"] {
         let host = Host::new();
-        let launch = host.start(host.agent_command("standin", &["--tier", tier], &["sleep 300"]));
+        host.configure(&format!("tier = \"{tier}\"\n"));
+        let launch = host.start(host.standin_command(&["sleep 300"]));
         let elsewhere = host.home().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
         let mut command = host.paddock();
@@ -325,6 +326,23 @@ fn the_shell_beside_a_launch_has_its_workspace_and_its_tier() {
         assert_eq!(launch.terminate().code(), Some(143));
         host.assert_nothing_left();
     }
+}
+
+#[test]
+fn the_shell_beside_a_launch_of_a_lesser_tier_has_the_tier_in_force() {
+    let host = Host::new();
+    let launch = host.start(host.agent_command("standin", &["--tier", "ported"], &["sleep 300"]));
+    let tier_of = |options: &[&str]| -> (String, String) {
+        let of = ["shell", &launch.id, "--dry-run", "--json"];
+        let run = host.run(&[&of[..], options].concat());
+        let plan: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        (plan["tier"].as_str().unwrap().to_owned(), run.stderr)
+    };
+    let (tier, told) = tier_of(&[]);
+    assert_eq!(tier, "sealed");
+    assert!(told.contains("the tier is sealed, not ported as of launch"), "{told}");
+    assert_eq!(tier_of(&["--tier", "ported"]), ("ported".into(), String::new()), "control");
+    launch.terminate();
 }
 
 #[test]

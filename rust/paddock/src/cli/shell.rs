@@ -21,7 +21,7 @@ pub(crate) struct Shell {
     /// The directory it may write [default: the launch's, else as for `run`]
     #[arg(long, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
-    /// How much must be in force [default: the launch's, else as for `run`]
+    /// How much must be in force [default: the launch's or that of `run`, whichever is stricter]
     #[arg(long, value_enum)]
     pub(crate) tier: Option<Tier>,
     #[command(flatten)]

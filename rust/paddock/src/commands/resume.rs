@@ -1,6 +1,7 @@
 //! `paddock resume`.
 
 use super::run::launch;
+use super::{end_launch, is_open};
 use crate::cli::Resume;
 use crate::error::Error;
 use crate::launch::{Directories, Form, Request, Workspace};
@@ -14,28 +15,48 @@ pub(crate) fn resume(options: Resume) -> Result<u8, Error> {
             Some(prefix) => find_launch(Some(prefix), directories)?,
             None => newest(directories)?,
         };
-        request(record, options)
+        request(record, options, directories)
     })
 }
 
-fn request(launch: Stored, options: Resume) -> Result<Request, Error> {
-    let Record { launch: id, agent, workspace, tier, form, .. } = launch.record;
+fn request(launch: Stored, options: Resume, directories: &Directories) -> Result<Request, Error> {
     if launch.is_kept {
-        return Err(Error::LaunchRuns { launch: id });
+        return Err(Error::LaunchRuns { launch: launch.record.launch });
     }
-    if form == Form::Shell {
+    if launch.record.form == Form::Shell {
+        let Record { launch: id, agent, .. } = launch.record;
         return Err(Error::NothingToResume {
             reason: format!("{id} was a shell"),
             advice: format!("paddock shell {agent} starts another"),
         });
     }
+    if is_open(&launch) && !options.how.dry_run {
+        end_leftovers(&launch, directories)?;
+    }
+    let Record { launch: id, agent, workspace, tier, form, .. } = launch.record;
     Ok(Request {
         agent: Some(agent),
         workspace: Some(workspace),
-        tier: Some(tier),
+        tier: options.tier,
+        recorded: Some((id, tier)),
         form: Some(form),
         resume: true,
         arguments: options.arguments,
+    })
+}
+
+/// Ends what is left of a launch whose keeper is gone: nobody watches it, and it has the
+/// same workspace and the same private home.
+fn end_leftovers(launch: &Stored, directories: &Directories) -> Result<(), Error> {
+    let reason = match end_launch(launch, directories) {
+        Ok(0) => return Ok(()),
+        Ok(n) => format!("{n} of its processes could not be ended"),
+        Err(e) => e.to_string(),
+    };
+    let id = &launch.record.launch;
+    Err(Error::NothingToResume {
+        reason: format!("the keeper of {id} is gone, and {reason}"),
+        advice: format!("paddock stop {id}, then: paddock resume {id}"),
     })
 }
 

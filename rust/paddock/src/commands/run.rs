@@ -17,6 +17,7 @@ pub(crate) fn run(options: Run) -> Result<u8, Error> {
             agent: options.agent,
             workspace: options.workspace,
             tier: options.tier,
+            recorded: None,
             form: options.solo.then_some(Form::Solo),
             resume: false,
             arguments: options.arguments,
@@ -47,7 +48,8 @@ fn try_to_launch(
 ) -> Result<u8, Error> {
     let directories = Directories::find()?;
     let config = Config::load(&directories.config_file())?;
-    let plan = Plan::make(&request(&directories)?, &config, &directories)?;
+    let request = request(&directories)?;
+    let plan = Plan::make(&request, &config, &directories)?;
     if let Some(unread) = directories.unread_config_file() {
         let file = shown(&directories.config_file());
         notices.warn(&format!("the configuration is {file}; {} is not read", shown(&unread)));
@@ -55,6 +57,14 @@ fn try_to_launch(
     if let Some(project) = &plan.project {
         let (file, told) = (shown(&project.path), project.told());
         notices.warn(&format!("the project file {file} sets {told}"));
+    }
+    if let Some((launch, recorded)) = request.recorded
+        && recorded != plan.tier
+    {
+        let (tier, is_asked) = (plan.tier, request.tier.is_some());
+        let hint =
+            if is_asked { String::new() } else { format!("; --tier {recorded} asks for it") };
+        notices.warn(&format!("the tier is {tier}, not {recorded} as of launch {launch}{hint}"));
     }
     if how.dry_run {
         let description = plan.describe();

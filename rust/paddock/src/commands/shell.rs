@@ -35,6 +35,6 @@ fn request(options: Shell, directories: &Directories) -> Result<Request, Error> 
     let record = launch.record;
     request.agent = Some(record.agent);
     request.workspace.get_or_insert(record.workspace);
-    request.tier.get_or_insert(record.tier);
+    request.recorded = Some((record.launch, record.tier));
     Ok(request)
 }

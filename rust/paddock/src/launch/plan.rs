@@ -33,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) agent: Option<String>,
     pub(crate) workspace: Option<PathBuf>,
     pub(crate) tier: Option<Tier>,
+    /// The launch that this one goes on with or is beside, and its tier.
+    pub(crate) recorded: Option<(LaunchId, Tier)>,
     /// What of the agent; a pair, where it is one and nothing is said.
     pub(crate) form: Option<Form>,
     /// It is to go on where its last conversation ended.
@@ -97,7 +99,8 @@ impl Plan {
         let form = chosen.form;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
         let config = &config.in_workspace(&workspace.root, directories)?;
-        let tier = config.tier_of(request.tier)?;
+        let tier =
+            config.tier_of(request.tier, request.recorded.as_ref().map(|(_, tier)| *tier))?;
         let against_races = AgainstRaces::find(tier, config.unix_of(name));
         let meets_at_a_socket = chosen.client.is_some_and(|(_, link)| link.kind == LinkKind::Unix);
         if against_races.strict && meets_at_a_socket {

@@ -153,18 +153,25 @@ impl Config {
         Ok(ours)
     }
 
-    /// The tier of a launch for which that one is asked.
+    /// The tier of a launch: what is asked for, else what is in force, or that of the
+    /// launch it comes after where that is stricter.
     ///
     /// # Errors
-    /// When it is less than the project's file wants.
-    pub(crate) fn tier_of(&self, asked: Option<Tier>) -> Result<Tier, Error> {
+    /// When what is asked for is less than the project's file wants.
+    pub(crate) fn tier_of(
+        &self,
+        asked: Option<Tier>,
+        recorded: Option<Tier>,
+    ) -> Result<Tier, Error> {
         let configured = self.tier.unwrap_or_default();
         let project = self.project.as_ref().filter(|project| project.lines.contains_key("tier"));
         match (asked, project) {
             (Some(asked), Some(project)) if asked > configured => {
                 Err(Error::ProjectTier { path: project.path.clone(), asked, wanted: configured })
             }
-            (asked, _) => Ok(asked.unwrap_or(configured)),
+            // What was asked for once is no wish for later; the strictest tier is the least.
+            (None, _) => Ok(recorded.map_or(configured, |recorded| recorded.min(configured))),
+            (Some(asked), _) => Ok(asked),
         }
     }
 

@@ -181,17 +181,17 @@ fn a_host_that_is_not_allowed_anyway_is_a_widening() {
 #[test]
 fn less_than_the_project_wants_is_refused_on_the_command_line() {
     let config = tightened(OWN, "tier = \"sealed\"\n").unwrap();
-    assert_eq!(config.tier_of(None).unwrap(), Tier::Sealed);
-    let refused = config.tier_of(Some(Tier::Isolated)).unwrap_err().to_string();
+    assert_eq!(config.tier_of(None, None).unwrap(), Tier::Sealed);
+    let refused = config.tier_of(Some(Tier::Isolated), None).unwrap_err().to_string();
     assert!(
         refused.ends_with("wants tier sealed or better, and isolated was asked for"),
         "{refused}"
     );
     // Without its word the person's own is what counts.
     let config = tightened(OWN, "").unwrap();
-    assert_eq!(config.tier_of(Some(Tier::Ported)).unwrap(), Tier::Ported);
+    assert_eq!(config.tier_of(Some(Tier::Ported), None).unwrap(), Tier::Ported);
     let config = tightened(OWN, "tier = \"isolated\"\n").unwrap();
-    assert_eq!(config.tier_of(Some(Tier::Sealed)).unwrap(), Tier::Sealed);
+    assert_eq!(config.tier_of(Some(Tier::Sealed), None).unwrap(), Tier::Sealed);
 }
 
 #[test]
