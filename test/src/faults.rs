@@ -1,9 +1,14 @@
 //! What the tests of faults share: a process that must not be touched, and
 //! programs that do something wrong.
 
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use serde_json::Value;
 
 use crate::host::{Host, paddock};
@@ -61,6 +66,23 @@ pub fn place(from: &Path, to: &Path) -> PathBuf {
     std::fs::create_dir_all(to.parent().expect("a parent")).expect("directories");
     std::fs::hard_link(from, to).or_else(|_| std::fs::copy(from, to).map(drop)).expect("a program");
     to.to_owned()
+}
+
+/// Hands a descriptor to the `paddock-fault hold` at `socket`; without one it lets go of
+/// all that it holds.
+///
+/// # Panics
+/// When nobody is there.
+pub fn hand_in(socket: &Path, descriptor: Option<BorrowedFd<'_>>) {
+    let sender = UnixDatagram::unbound().expect("a socket");
+    sender.connect(socket).expect("it listens");
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if let Some(descriptors) = descriptor.as_ref().map(std::slice::from_ref) {
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)));
+    }
+    rustix::net::sendmsg(&sender, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)
+        .expect("it takes it");
 }
 
 /// Events of that name in the newest launch's ledger.

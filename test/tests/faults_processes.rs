@@ -4,22 +4,20 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{IoSlice, Read};
-use std::mem::MaybeUninit;
+use std::io::Read;
 use std::net::TcpListener;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use paddock_test::faults::{Bystander, events, fault, parts, place};
+use paddock_test::faults::{Bystander, events, fault, hand_in, parts, place};
 use paddock_test::host::{
     Finished, Host, LIMIT, Launch, TIERS, finish, send, standin_file, wait_for, warden,
 };
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -164,22 +162,6 @@ fn who_listens_on_the_hosts_network_ends_the_launch() {
     }
 }
 
-/// Hands `descriptor` to whoever holds what it is sent at `socket`, and waits
-/// until it tells so in `told`, if it lives that long.
-fn hand_in(socket: &Path, descriptor: BorrowedFd<'_>, told: Option<&Path>) {
-    let sender = UnixDatagram::unbound().expect("a socket");
-    sender.connect(socket).expect("it listens");
-    let descriptors = [descriptor];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
-    rustix::net::sendmsg(&sender, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::NOSIGNAL)
-        .expect("it takes it");
-    if let Some(told) = told {
-        wait_until_exists(told);
-    }
-}
-
 #[test]
 fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
     for (tier, what) in [("sealed", "directory"), ("sealed", "socket"), ("isolated", "socket")] {
@@ -201,7 +183,8 @@ fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
 
             let case = format!("{tier}, {what}, {opaque}");
             let harmless = std::fs::File::open("/dev/null").expect("a device");
-            hand_in(&socket, harmless.as_fd(), Some(&note.with_extension("1")));
+            hand_in(&socket, Some(harmless.as_fd()));
+            wait_until_exists(&note.with_extension("1"));
             let (code, report) = launch.verify();
             assert_eq!(code, Some(0), "control: {case}: {report:#}");
             let holder = with_command(&report, "hold");
@@ -214,7 +197,7 @@ fn what_leads_outside_is_found_also_with_who_cannot_be_looked_into() {
                 "directory" => (directory.as_fd(), "holds open the directory "),
                 _ => (listener.as_fd(), "holds open a socket of another network"),
             };
-            hand_in(&socket, descriptor, None);
+            hand_in(&socket, Some(descriptor));
             let run = launch.end();
             assert_eq!(run.code(), Some(126), "{case}: {}", run.stderr);
             assert!(run.stderr.contains(reason), "{case}: {}", run.stderr);

@@ -14,7 +14,7 @@
 //! - `orphan`: the same, in a session of its own and orphaned at once;
 //! - `bare`: the same, without any environment;
 //! - `hold SOCKET NOTE [opaque|thread]`: the same, and keeps every descriptor that
-//!   it is sent at SOCKET; as `opaque` nobody may look into it, as `thread` it is
+//!   it is sent at SOCKET, until it is sent none; as `opaque` nobody may look into it, as `thread` it is
 //!   in the table of a thread of its own;
 //! - `intrude VEIL NOTE MARK...`: has one started in the pid namespace of the
 //!   process VEIL, and orphans it there, so that it ends up below it.
@@ -284,10 +284,14 @@ fn hold(socket: &UnixDatagram, note: &Path) -> io::Result<()> {
         let mut byte = [0];
         let mut parts = [IoSliceMut::new(&mut byte)];
         rustix::net::recvmsg(socket, &mut parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let before = held.len();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 held.extend(descriptors);
             }
+        }
+        if held.len() == before {
+            held.clear();
         }
         tell(&note.with_extension(held.len().to_string()))?;
     }
