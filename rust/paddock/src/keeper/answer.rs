@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::calls::Desk;
 use super::herdr_desk::standing;
 use super::questions::Wanted;
-use super::verifier::{Report, TaskReport};
+use super::report::{Report, TaskReport};
 use super::watch::describe_failure;
 use crate::gate::herdr::Standing;
 use crate::state::now_ms;

@@ -22,7 +22,7 @@ use super::answer::{self, LastPass};
 use super::calls::Desk;
 use super::events::Event;
 use super::questions::{Scope, Wanted};
-use super::verifier::{Report, TaskReport};
+use super::report::{Report, TaskReport};
 use super::{Keeper, watch};
 use crate::error::Error;
 use crate::gate::herdr::read_line;

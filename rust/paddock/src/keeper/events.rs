@@ -8,8 +8,8 @@ use confine::{Layer, ProcessId};
 use warden::ToKeeper;
 
 use super::gatehouse::Knock;
+use super::report::Report;
 use super::terminal;
-use super::verifier::Report;
 use crate::error::Error;
 
 /// One thing that happened.

@@ -13,7 +13,7 @@ use warden::receive_piece;
 
 use super::calls::Desk;
 use super::gatehouse::not_the_caller;
-use super::verifier::Report;
+use super::report::Report;
 use crate::agent::RequestKind;
 use crate::error::Error;
 use crate::gate::herdr::{

@@ -22,6 +22,7 @@ mod pins;
 mod prune;
 mod questions;
 mod reach;
+mod report;
 mod roster;
 mod rules;
 mod spawn;
@@ -52,8 +53,8 @@ use crate::pins::Pinning;
 use crate::state::{HerdrPane, KeeperLock, Ledger, Record};
 use events::Event;
 use gatehouse::Knock;
+use report::Report;
 use roster::Roster;
-use verifier::Report;
 use warden::{ChildLabel, ChildStatus, ToKeeper, ToWarden};
 
 pub(crate) use answer::{Asked, Details, Failure, HostSums, Status, Task};

@@ -34,27 +34,25 @@ struct Counts {
 
 impl Counts {
     /// Where the record of a host is counted.
-    fn sums_of(&mut self, name: String, event: Event, decision: Decision) -> &mut HostSums {
+    fn sums_of(&mut self, name: &str, event: Event, decision: Decision) -> &mut HostSums {
+        let new = || HostSums { host: name.to_owned(), ..Default::default() };
         let is_reached = decision == Decision::Allowed;
         // What is closed is counted where its opening was.
-        if is_reached && event != Event::Closed && !self.reached.contains_key(&name) {
+        if is_reached && event != Event::Closed && !self.reached.contains_key(name) {
             if self.reached.len() >= MOST_HOSTS {
                 self.make_room();
             }
             if self.reached.len() < MOST_HOSTS {
-                let sums = self.unreached.remove(&name);
-                let sums =
-                    sums.unwrap_or_else(|| HostSums { host: name.clone(), ..Default::default() });
-                self.reached.insert(name.clone(), sums);
+                let sums = self.unreached.remove(name).unwrap_or_else(new);
+                self.reached.insert(name.to_owned(), sums);
             }
         }
         let Self { reached, unreached, others, .. } = self;
-        if let Some(sums) = reached.get_mut(&name) {
+        if let Some(sums) = reached.get_mut(name) {
             return sums;
         }
-        if unreached.contains_key(&name) || !is_reached && unreached.len() < MOST_HOSTS {
-            let sums = || HostSums { host: name.clone(), ..Default::default() };
-            return unreached.entry(name.clone()).or_insert_with(sums);
+        if unreached.contains_key(name) || !is_reached && unreached.len() < MOST_HOSTS {
+            return unreached.entry(name.to_owned()).or_insert_with(new);
         }
         others
     }
@@ -90,7 +88,7 @@ impl Tally {
             counts.blocked.egress += 1;
         }
         let name = confine::escape::escape_short(record.host.as_bytes(), MOST_OF_A_NAME);
-        let sums = counts.sums_of(name.to_string(), record.event, record.decision);
+        let sums = counts.sums_of(&name.to_string(), record.event, record.decision);
         match (record.event, record.decision) {
             (Event::Closed, _) => {
                 sums.sent = sums.sent.saturating_add(record.sent);

@@ -11,7 +11,8 @@ use serde_json::json;
 use super::answer::LastPass;
 use super::calls::Desk;
 use super::events::Event;
-use super::verifier::{Depth, Report, Verifier};
+use super::report::Report;
+use super::verifier::{Depth, Verifier};
 use crate::launch::VerifySettings;
 
 /// A pass that is asked for and does not come.

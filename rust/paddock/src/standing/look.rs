@@ -223,8 +223,10 @@ mod tests {
             // What is wrong is always said, but for a failure that came without words.
             assert_eq!(what.is_none(), matches!(held, Held::Confined | Held::Unconfined));
         }
-        use sign::Standing::{Unconfined, Unknown};
-        for (verdict, held) in [(Unknown, Held::Unknown), (Unconfined, Held::Unconfined)] {
+        for (verdict, held) in [
+            (sign::Standing::Unknown, Held::Unknown),
+            (sign::Standing::Unconfined, Held::Unconfined),
+        ] {
             let told = Status { verdict: Some(verdict), ..told(Some(false), Some(0), 9) };
             assert_eq!(judge(&told).0, held, "{told:?}");
         }
