@@ -111,6 +111,16 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
+    /// Of a line whose parts keep their colours: with both colours set, those of the
+    /// terminal do not matter.
+    pub(super) fn selected_line(self) -> Style {
+        if self.colour {
+            Style::new().fg(Color::Indexed(255)).bg(Color::Indexed(237))
+        } else {
+            self.selected()
+        }
+    }
+
     pub(super) fn tone(self, tone: Tone) -> Style {
         match tone {
             Tone::Plain => Style::new(),

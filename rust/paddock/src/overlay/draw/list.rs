@@ -2,6 +2,7 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
@@ -53,6 +54,9 @@ const LEAST_FIRST: [Column; 8] = [
     Column::Agent,
 ];
 
+/// What stands before a row: `> ` before the one that is selected, in cells.
+const MARKER: usize = 2;
+
 /// Those that fit, each with its width: what is left is the workspace's.
 fn columns(room: usize) -> Vec<(Column, &'static str, usize)> {
     let mut chosen = COLUMNS.to_vec();
@@ -83,21 +87,22 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     };
     let block = block(theme, &title, !app.in_details, area.width);
     let room = usize::from(block.inner(area).width);
-    let columns = columns(room);
+    let columns = columns(room.saturating_sub(MARKER));
     let heading =
         columns.iter().map(|(_, name, width)| format!("{:<width$}", fit(name, *width, "")));
     let heading: Vec<String> = heading.collect();
-    let mut lines = vec![Line::styled(heading.join(" "), theme.faint())];
+    let heading = format!("{:MARKER$}{}", "", heading.join(" "));
+    let mut lines = vec![Line::styled(heading, theme.faint())];
     let places = app.places();
     let selected = app.selected().map_or(0, |(place, _)| place);
     let first = first_shown(selected, places.rows());
     let rows = app.snapshot.launches.iter().enumerate().skip(first).take(places.rows());
     for (place, row) in rows {
-        let mut line = line(app, row, &columns);
-        if place == selected {
-            line = line.style(theme.selected());
-        }
-        lines.push(line);
+        let is_selected = place == selected;
+        let marker = Span::raw(if is_selected { "> " } else { "  " });
+        let spans = std::iter::once(marker).chain(cells(app, row, &columns));
+        let style = if is_selected { theme.selected_line() } else { Style::new() };
+        lines.push(Line::from_iter(spans).style(style));
     }
     if app.snapshot.launches.is_empty() {
         let text = if app.is_first { "looking ..." } else { "no launches; paddock run starts one" };
@@ -117,11 +122,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-fn line(app: &App, row: &Row, columns: &[(Column, &str, usize)]) -> Line<'static> {
+fn cells(app: &App, row: &Row, columns: &[(Column, &str, usize)]) -> Vec<Span<'static>> {
     let theme = app.theme;
     let standing = &row.standing;
     let mark = Mark::of_held(standing.held);
-    let plain = ratatui::style::Style::new();
+    let plain = Style::new();
     let mut spans = Vec::new();
     for (column, _, room) in columns {
         let (style, text) = match column {
@@ -155,7 +160,7 @@ fn line(app: &App, row: &Row, columns: &[(Column, &str, usize)]) -> Line<'static
         let padding = room.saturating_sub(width(&text)) + 1;
         spans.push(Span::styled(format!("{text}{}", " ".repeat(padding)), style));
     }
-    Line::from(spans)
+    spans
 }
 
 #[cfg(test)]

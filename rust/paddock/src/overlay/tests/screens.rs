@@ -38,11 +38,11 @@ fn fixed(screen: &str) -> String {
 fn the_list_is_above_the_details() {
     assert_snapshot!(fixed(&screen(&mut app(COLOURS, several()), 80, 24)), @r#"
     ┌ > launches: 3, ended: 1 ─────────────────────────────────────────────────────┐
-    │ VERDICT      AGENT     STATE     TIER     AGE  BLOCKED ASKS WORKSPACE        │
-    │ ✓ confined   codex     running   sealed   5m   +4      2    /home/me/app     │
-    │ ✗ unconfined opencode  running   sealed   5m   -       -    …down/to/project │
-    │ ? unknown    standin   running   ported   5m   -       -    /home/me/other   │
-    │ – ended      standin   ended     sealed   5m   -       -    /home/me/old     │
+    │   VERDICT      AGENT     STATE     TIER     AGE  BLOCKED ASKS WORKSPACE      │
+    │ > ✓ confined   codex     running   sealed   5m   +4      2    /home/me/app   │
+    │   ✗ unconfined opencode  running   sealed   5m   -       -    …wn/to/project │
+    │   ? unknown    standin   running   ported   5m   -       -    /home/me/other │
+    │   – ended      standin   ended     sealed   5m   -       -    /home/me/old   │
     └──────────────────────────────────────────────────────────────────────────────┘
     ┌ bcdfbcdfbcdf (codex, sealed) ────────────────────────────────────────────────┐
     │ ✓ confined: all of 11 tasks, in the last pass                                │
@@ -68,11 +68,11 @@ fn the_list_is_above_the_details() {
 fn the_list_is_beside_the_details_where_there_is_room() {
     assert_snapshot!(fixed(&screen(&mut app(COLOURS, several()), 140, 45)), @r#"
     ┌ > launches: 3, ended: 1 ───────────────────────────────────────────┐┌ bcdfbcdfbcdf (codex, sealed) ──────────────────────────────────────┐
-    │ VERDICT      AGENT     STATE     AGE  BLOCKED ASKS WORKSPACE       ││ ✓ confined: all of 11 tasks, in the last pass                      │
-    │ ✓ confined   codex     running   5m   +4      2    /home/me/app    ││ workspace /home/me/app                                             │
-    │ ✗ unconfined opencode  running   5m   -       -    …own/to/project ││ pane      w1:p3                                                    │
-    │ ? unknown    standin   running   5m   -       -    /home/me/other  ││ started   YYYY-MM-DD hh:mm:ss.mmm, 5m ago                          │
-    │ – ended      standin   ended     5m   -       -    /home/me/old    ││                                                                    │
+    │   VERDICT      AGENT     STATE     AGE  BLOCKED ASKS WORKSPACE     ││ ✓ confined: all of 11 tasks, in the last pass                      │
+    │ > ✓ confined   codex     running   5m   +4      2    /home/me/app  ││ workspace /home/me/app                                             │
+    │   ✗ unconfined opencode  running   5m   -       -    …n/to/project ││ pane      w1:p3                                                    │
+    │   ? unknown    standin   running   5m   -       -    …ome/me/other ││ started   YYYY-MM-DD hh:mm:ss.mmm, 5m ago                          │
+    │   – ended      standin   ended     5m   -       -    /home/me/old  ││                                                                    │
     │                                                                    ││ the agent asks for (a: answer)                                     │
     │                                                                    ││ ! 1 the host db.example.com:5432                                   │
     │                                                                    ││ ! 2 the path /home/me/notes to write                               │
@@ -119,11 +119,11 @@ fn the_list_is_beside_the_details_where_there_is_room() {
 fn in_a_small_terminal_the_list_is_alone() {
     assert_snapshot!(fixed(&screen(&mut app(COLOURS, several()), 60, 15)), @r#"
     ┌ > launches: 3, ended: 1 ─────────────────────────────────┐
-    │ VERDICT      AGENT     AGE  BLOCKED WORKSPACE            │
-    │ ✓ confined   codex     5m   +4      /home/me/app         │
-    │ ✗ unconfined opencode  5m   -       …way/down/to/project │
-    │ ? unknown    standin   5m   -       /home/me/other       │
-    │ – ended      standin   5m   -       /home/me/old         │
+    │   VERDICT      AGENT     AGE  BLOCKED WORKSPACE          │
+    │ > ✓ confined   codex     5m   +4      /home/me/app       │
+    │   ✗ unconfined opencode  5m   -       …y/down/to/project │
+    │   ? unknown    standin   5m   -       /home/me/other     │
+    │   – ended      standin   5m   -       /home/me/old       │
     │                                                          │
     │                                                          │
     │                                                          │
@@ -172,11 +172,11 @@ fn a_violation_has_its_evidence_in_plain_characters_too() {
     typed(&mut app, "j");
     assert_snapshot!(fixed(&screen(&mut app, 80, 24)), @r#"
     + > launches: 3, ended: 1 -----------------------------------------------------+
-    | VERDICT      AGENT     STATE     TIER     AGE  BLOCKED ASKS WORKSPACE        |
-    | + confined   codex     running   sealed   5m   -       2    /home/me/app     |
-    | X unconfined opencode  running   sealed   5m   -       -    ~down/to/project |
-    | ? unknown    standin   running   ported   5m   -       -    /home/me/other   |
-    | - ended      standin   ended     sealed   5m   -       -    /home/me/old     |
+    |   VERDICT      AGENT     STATE     TIER     AGE  BLOCKED ASKS WORKSPACE      |
+    |   + confined   codex     running   sealed   5m   -       2    /home/me/app   |
+    | > X unconfined opencode  running   sealed   5m   -       -    ~wn/to/project |
+    |   ? unknown    standin   running   ported   5m   -       -    /home/me/other |
+    |   - ended      standin   ended     sealed   5m   -       -    /home/me/old   |
     +------------------------------------------------------------------------------+
     + ghjkghjkghjk (opencode, sealed) ---------------------------------------------+
     | X NOT CONFINED                                                               |
@@ -236,8 +236,8 @@ fn names_that_would_draw_do_not() {
     app.in_details = false;
     assert_snapshot!(screen(&mut app, 60, 7), @r#"
     ┌ > launches: 1 ───────────────────────────────────────────┐
-    │ VERDICT      AGENT     AGE  BLOCKED WORKSPACE            │
-    │ ✓ confined   a\u{1b}[… a\u… -       …xxxxxxxxxxxxxxxxxxx │
+    │   VERDICT      AGENT     AGE  BLOCKED WORKSPACE          │
+    │ > ✓ confined   a\u{1b}[… a\u… -       …xxxxxxxxxxxxxxxxx │
     │                                                          │
     │                                                          │
     └ a\u{1b}[2J\u{1b}]0;gone\u{7}\u{9b}31m\r\n\t\u{202e}gpj\u…┘
@@ -249,7 +249,7 @@ fn names_that_would_draw_do_not() {
 fn without_launches_it_says_how_to_start_one() {
     assert_snapshot!(screen(&mut app(COLOURS, Snapshot::default()), 60, 7), @r#"
     ┌ > launches: 0 ───────────────────────────────────────────┐
-    │ VERDICT      AGENT     AGE  BLOCKED WORKSPACE            │
+    │   VERDICT      AGENT     AGE  BLOCKED WORKSPACE          │
     │ no launches; paddock run starts one                      │
     │                                                          │
     │                                                          │
@@ -339,4 +339,30 @@ fn help_has_every_key() {
     └──────────────────────────────────────────────────────────────────────────────┘
     p pins  l ledger  ? help  q quit
     "#);
+}
+
+#[test]
+fn the_selected_line_keeps_the_colours_of_its_marks() {
+    use ratatui::style::{Color, Modifier};
+
+    use super::drawn;
+
+    // A mark in the selected row, and its workspace; then the row after it.
+    let looks = |theme| {
+        let buffer = drawn(&mut app(theme, several()), 80, 24);
+        [(4, 2), (70, 2), (4, 3)].map(|at| {
+            let cell = &buffer[at];
+            (cell.fg, cell.bg, cell.modifier.contains(Modifier::REVERSED))
+        })
+    };
+    let grey = Color::Indexed(237);
+    let wanted = [
+        (Color::Green, grey, false),
+        (Color::Indexed(255), grey, false),
+        (Color::Red, Color::Reset, false),
+    ];
+    assert_eq!(looks(COLOURS), wanted);
+    let plain = |reversed| (Color::Reset, Color::Reset, reversed);
+    let wanted = [plain(true), plain(true), plain(false)];
+    assert_eq!(looks(Theme { colour: false, ascii: false }), wanted);
 }
