@@ -40,6 +40,13 @@ pub(super) enum Dialogue {
         launch: String,
         asked: Asked,
     },
+    /// Nothing is asked that could be answered: the next key, which may have been meant
+    /// for an answer, does nothing.
+    NothingAsked {
+        launch: String,
+        /// The question was there.
+        was_asked: bool,
+    },
     /// A text to search for is being typed.
     Search,
 }
@@ -134,6 +141,12 @@ impl App {
         self.is_first = false;
         let launches = &self.snapshot.launches;
         self.looked.retain(|id, _| launches.iter().any(|row| row.standing.launch == *id));
+        if let Some(Dialogue::Answer { launch, asked }) = &self.dialogue
+            && is_withdrawn(launches, launch, asked)
+        {
+            let launch = launch.clone();
+            self.dialogue = Some(Dialogue::NothingAsked { launch, was_asked: true });
+        }
         if self.selected().is_some() {
             return None;
         }
@@ -190,6 +203,7 @@ impl App {
             }
             (Dialogue::Prune, KeyCode::Char('y')) => return Some(Effect::Act(Action::Prune)),
             (Dialogue::Answer { launch, asked }, code) => return self.answer(launch, asked, code),
+            (Dialogue::NothingAsked { .. }, _) => {}
             (Dialogue::Search, code) => match code {
                 KeyCode::Enter => {}
                 KeyCode::Esc => self.filter.clear(),
@@ -221,8 +235,8 @@ impl App {
             KeyCode::Char('A') => Some(Scope::Always),
             KeyCode::Char('d') => None,
             KeyCode::Tab => {
-                let asked = self.question_after(&launch, asked.number)?;
-                self.dialogue = Some(Dialogue::Answer { launch, asked });
+                let next = self.question_after(&launch, asked.number);
+                self.dialogue = Some(question(launch, next, true));
                 return None;
             }
             KeyCode::Char('n' | 'q') | KeyCode::Esc => return None,
@@ -284,10 +298,10 @@ impl App {
             }
             Command::Stop => self.dialogue = Some(Dialogue::Stop { launch }),
             Command::Shell => return Some(Effect::Shell(launch)),
-            Command::Answer => match self.question_after(&launch, 0) {
-                Some(asked) => self.dialogue = Some(Dialogue::Answer { launch, asked }),
-                None => self.message = Some((Tone::Plain, "no question waits there".into())),
-            },
+            Command::Answer => {
+                let first = self.question_after(&launch, 0);
+                self.dialogue = Some(question(launch, first, false));
+            }
             Command::Jump => {
                 if let Some(pane) = &standing.pane {
                     let (socket, pane) = (pane.socket.clone(), pane.pane_id.clone());
@@ -422,4 +436,22 @@ impl App {
         };
         self.ledger.lines.iter().map(|line| &**line).filter(has).collect()
     }
+}
+
+/// What is asked next about a launch.
+fn question(launch: String, asked: Option<Asked>, was_asked: bool) -> Dialogue {
+    match asked {
+        Some(asked) => Dialogue::Answer { launch, asked },
+        None => Dialogue::NothingAsked { launch, was_asked },
+    }
+}
+
+/// Whether a launch does not ask that any more. A keeper that does not answer has taken
+/// nothing back.
+fn is_withdrawn(launches: &[Row], launch: &str, asked: &Asked) -> bool {
+    let row = launches.iter().find(|row| row.standing.launch == launch);
+    row.is_none_or(|row| match &row.standing.told {
+        Some(told) => !told.questions.contains(asked),
+        None => row.standing.held == Held::Ended,
+    })
 }

@@ -66,6 +66,11 @@ fn text(app: &App) -> (Style, String) {
                     short(&theme.plain(&what), usize::from(app.size.width), theme.cut())
                 )
             }
+            Dialogue::NothingAsked { launch, was_asked } => {
+                let what =
+                    if *was_asked { "does not ask for that any more" } else { "asks for nothing" };
+                format!("launch {launch} {what}; any key goes back")
+            }
             Dialogue::Search => {
                 let cursor = if theme.ascii { "_" } else { "▏" };
                 return (theme.strong(), format!("search: {}{cursor}", app.filter));

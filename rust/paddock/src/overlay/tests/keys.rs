@@ -89,9 +89,45 @@ fn a_question_is_answered_as_it_was_shown() {
     assert_eq!(typed(&mut app, "o"), None, "a path is not granted once");
     assert_eq!(typed(&mut app, "l"), None);
     assert_eq!(typed(&mut app, "A"), act(path(), Some(Scope::Always)));
+}
+
+#[test]
+fn an_answer_to_nothing_is_no_command() {
+    let commands = [("o", "a shell"), ("l", "the ledger"), ("q", "the end")];
+    for (answer, command) in commands {
+        let mut app = fresh();
+        typed(&mut app, "j");
+        assert_ne!(typed(&mut app, answer), None, "control: {command}");
+        let mut app = fresh();
+        typed(&mut app, "ja");
+        assert_eq!((typed(&mut app, answer), app.view), (None, View::Launches), "{command}");
+        assert!(app.dialogue.is_none());
+        assert_ne!(typed(&mut app, answer), None, "the key after it is one again");
+    }
+    // The question goes while it is being answered.
+    let mut gone = several();
+    gone.launches[0].standing.told.as_mut().unwrap().questions.remove(0);
+    let mut silent = several();
+    silent.launches[0].standing.told = None;
+    let mut ended = several();
+    ended.launches.remove(0);
+    for (snapshot, is_answered) in [(gone, false), (ended, false), (silent, true)] {
+        let mut app = fresh();
+        typed(&mut app, "a");
+        app.take(Arc::new(snapshot));
+        let effect = typed(&mut app, "o");
+        assert_eq!(matches!(effect, Some(Effect::Act(Action::Answer { .. }))), is_answered);
+        assert!(is_answered || effect.is_none(), "{effect:?}");
+        assert_ne!(typed(&mut app, "o"), None, "the key after it is a command");
+    }
+    // Nor is there a next one then.
     let mut app = fresh();
-    typed(&mut app, "j");
-    assert_eq!(typed(&mut app, "aA"), None, "nothing is asked there");
+    typed(&mut app, "a");
+    let mut snapshot = several();
+    snapshot.launches[0].standing.told = None;
+    app.take(Arc::new(snapshot));
+    key(&mut app, KeyCode::Tab);
+    assert_eq!(typed(&mut app, "o"), None);
 }
 
 #[test]

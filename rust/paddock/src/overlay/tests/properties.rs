@@ -49,7 +49,7 @@ proptest! {
         in_details: bool,
         scroll in prop_oneof![0_usize..100, Just(usize::MAX)],
         text in ".{0,300}",
-        dialogue in 0..5,
+        dialogue in 0..6,
     ) {
         let theme = Theme { colour: theme.0, ascii: theme.1 };
         let mut app = app(theme, snapshot);
@@ -72,9 +72,10 @@ proptest! {
                 let wanted = Wanted::Path { path: text.clone().into(), write: true };
                 Some(Dialogue::Answer { launch, asked: Asked { number: 1, wanted } })
             }
+            3 => Some(Dialogue::NothingAsked { launch: text.clone(), was_asked: true }),
             _ => None,
         };
-        if dialogue == 3 {
+        if dialogue == 4 {
             app.message = Some((Tone::Notable, text));
         }
         let buffer = drawn(&mut app, size.0, size.1);
