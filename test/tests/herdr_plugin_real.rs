@@ -324,6 +324,21 @@ fn the_overlay_opens_over_what_is_there_and_goes_again() {
     assert_eq!(opened.result["ok"], true, "{opened:#?}");
     let overlay = opened.result["paneId"].as_str().expect("a pane").to_owned();
     terminal.wait_for(record["launch"].as_str().unwrap());
+    let before = herdr.panes();
+    terminal.send("o");
+    let beside = wait_for(LIMIT, || {
+        let is_new = |one: &Value| one["phase"] == "running" && one["launch"] != record["launch"];
+        host.records().into_iter().find(is_new)
+    });
+    let beside = beside.unwrap_or_else(|| panic!("no shell runs:\n{}", terminal.text()));
+    let opened = pane_of(&beside).to_owned();
+    assert!(!before.contains(&opened), "{opened} of {before:?}");
+    until_shows(&herdr, &opened, &[("focused", true.into())]);
+    terminal.wait_until_gone("VERDICT");
+    terminal.send("exit\r");
+    until_over_beside(&host, &beside);
+    until_shows(&herdr, &overlay, &[("focused", true.into())]);
+    terminal.wait_for("VERDICT");
     terminal.send("q");
     let gone = wait_for(LIMIT, || (!herdr.panes().contains(&overlay)).then_some(()));
     assert!(gone.is_some(), "{:?}\n{}", herdr.panes(), herdr.screen(&overlay));

@@ -7,6 +7,7 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use paddock_test::herdr::StandIn;
+use paddock_test::herdr::plugin_host::{Manner, PluginHost, until};
 use paddock_test::host::{Host, LIMIT, Launch, send, wait_for};
 use paddock_test::terminal::Terminal;
 use rustix::process::Signal;
@@ -189,6 +190,84 @@ fn a_shell_beside_a_launch_has_the_terminal_until_it_ends() {
     terminal.wait_for("VERDICT");
     terminal.send("q");
     assert_eq!(shown.ended(), Some(0));
+}
+
+#[test]
+fn in_herdr_the_overlay_opens_a_shell_in_a_pane_and_waits_for_none() {
+    let host = Host::new();
+    let launch = start(&host);
+    let herdr = PluginHost::start(&host);
+    let own = herdr.shell_pane(&host.workspace());
+    let socket = host.home().join("h.sock").into_os_string().into_string().unwrap();
+    let variables = [("HERDR_ENV", "1"), ("HERDR_SOCKET_PATH", &*socket), ("HERDR_PANE_ID", &*own)];
+    let shown = Shown::start_with(&host, 24, 120, &variables);
+    let terminal = &shown.terminal;
+    terminal.wait_for("confined: all of");
+
+    // A herdr that says nothing is waited for beside the keys, not before them: what is
+    // typed meanwhile would take the message away.
+    herdr.set_manner(Manner::Hang);
+    terminal.send("o");
+    terminal.wait_for("is being opened in a pane");
+    terminal.send("?");
+    terminal.wait_for("Ctrl-C quits");
+    terminal.wait_for("o opens the shell in this terminal now");
+    terminal.send("q");
+    assert_eq!(host.records().len(), 1, "there is no shell yet");
+    terminal.send("q");
+    assert_eq!(shown.ended(), Some(0));
+
+    herdr.set_manner(Manner::Answer);
+    let shown = Shown::start_with(&host, 24, 120, &variables);
+    shown.terminal.wait_for("confined: all of");
+    shown.terminal.send("o");
+    shown.terminal.wait_for(&format!("the shell beside launch {} is in pane", launch.id));
+    let opened = &herdr.received("plugin.pane.open")[0]["params"];
+    let wanted = [("entrypoint", "shell"), ("placement", "split"), ("target_pane_id", &*own)];
+    for (key, value) in wanted {
+        assert_eq!(opened[key], value, "{opened}");
+    }
+    let id = herdr.panes().into_iter().find(|id| *id != own).expect("its pane");
+    let pane = herdr.pane(&id).unwrap();
+    pane.terminal.send("echo in=$((40+2))\r");
+    pane.terminal.wait_for("in=42");
+    assert!(!shown.terminal.text().contains("in=42"), "it is not in the overlay's terminal");
+    shown.terminal.send("q");
+    assert_eq!(shown.ended(), Some(0));
+    assert!(herdr.pane(&id).is_some(), "it goes on without the overlay");
+    pane.terminal.send("exit\r");
+    until("it closes", || herdr.pane(&id).is_none());
+    drop(launch);
+    herdr.end();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn where_herdr_has_no_such_plugin_the_overlays_shell_has_its_terminal() {
+    let host = Host::new();
+    let _launch = start(&host);
+    let herdr = PluginHost::start(&host);
+    let own = herdr.shell_pane(&host.workspace());
+    let socket = host.home().join("h.sock").into_os_string().into_string().unwrap();
+    let variables = [
+        ("HERDR_ENV", "1"),
+        ("HERDR_SOCKET_PATH", &*socket),
+        ("HERDR_PANE_ID", &*own),
+        ("HERDR_PLUGIN_ID", "another"),
+    ];
+    let shown = Shown::start_with(&host, 24, 120, &variables);
+    let terminal = &shown.terminal;
+    terminal.wait_for("confined: all of");
+    terminal.send("o");
+    terminal.wait_for("no such plugin");
+    terminal.wait_for("o opens the shell in this terminal now");
+    terminal.send("o");
+    terminal.wait_for("tasks confirmed, watching");
+    terminal.send("exit\r");
+    terminal.wait_for("the shell beside launch");
+    terminal.send("q");
+    assert_eq!(shown.ended(), Some(0));
+    assert_eq!(herdr.panes(), [own]);
 }
 
 #[test]

@@ -214,6 +214,44 @@ fn what_can_be_told_before_opens_no_pane() {
 }
 
 #[test]
+fn a_key_starts_the_only_installed_agent_where_none_is_named_and_never_the_stand_in() {
+    let host = Host::new();
+    let text = format!(
+        "[agents.codex]\nprogram = \"/nonexistent/codex\"\n\
+         [agents.boxed]\narguments = [\"-c\", {UNTIL_END:?}]\n"
+    );
+    host.configure(&text);
+    let herdr = PluginHost::start(&host);
+    let shell = herdr.shell_pane(&host.workspace());
+    let file = host.home().join(".config/paddock/config.toml");
+    let failed = herdr.act("start-agent");
+    failed.assert_failed("config");
+    assert!(failed.text("message").ends_with("none is installed of: codex"), "{failed:#?}");
+    assert!(failed.text("next").contains(file.to_str().unwrap()), "{failed:#?}");
+    assert_eq!(herdr.received("plugin.pane.open"), [] as [Value; 0]);
+    let run = host.run(&["run", "--dry-run"]);
+    assert!(run.stdout.contains("standin"), "control, what is typed starts it: {run:?}");
+
+    host.add_agent("boxed", &standin_file("boxed"));
+    let started = herdr.act("start-agent");
+    assert_eq!(started.assert_done().text("agent"), "boxed");
+    let shown = herdr.received("notification.show").pop().unwrap();
+    assert!(shown["params"]["body"].as_str().unwrap().contains("only one"), "{shown}");
+    std::fs::write(host.workspace().join("end"), "").unwrap();
+    until_ended(&host, started.text("launch"));
+
+    herdr.focus(Some(&shell));
+    host.add_agent("another", &standin_file("another"));
+    let failed = herdr.act("start-agent");
+    failed.assert_failed("config");
+    assert_eq!(failed.result["agents"], json!(["another", "boxed"]));
+    assert!(failed.text("next").ends_with("agent = \"another\""), "{failed:#?}");
+    host.configure(&format!("agent = \"boxed\"\n{text}"));
+    assert_eq!(herdr.act("start-agent").assert_done().text("agent"), "boxed", "control");
+    all_over(&host, &herdr);
+}
+
+#[test]
 fn a_policy_that_is_not_as_recorded_is_a_pin_mismatch_in_its_pane_and_in_the_result() {
     let host = host();
     let herdr = PluginHost::start(&host);

@@ -13,6 +13,9 @@ const MOST: u64 = 1 << 20;
 /// The pen's policy; the same for every agent.
 const PEN: &str = include_str!("../../../../profiles/pen.json");
 
+/// The agent that there is without anything being installed.
+pub(crate) const STANDIN: &str = "standin";
+
 /// Shipped agents: name, `agent.toml`, `server.json`, `client.json`.
 const SHIPPED: [(&str, &str, &str, &str); 2] = [
     (
@@ -22,7 +25,7 @@ const SHIPPED: [(&str, &str, &str, &str); 2] = [
         include_str!("../../../../profiles/codex/client.json"),
     ),
     (
-        "standin",
+        STANDIN,
         include_str!("../../../../profiles/standin/agent.toml"),
         include_str!("../../../../profiles/standin/server.json"),
         include_str!("../../../../profiles/standin/client.json"),

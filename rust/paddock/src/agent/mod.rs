@@ -7,7 +7,7 @@ mod profile;
 mod rule;
 mod template;
 
-pub(crate) use catalogue::{Agent, known_agents, load};
+pub(crate) use catalogue::{Agent, STANDIN, known_agents, load};
 pub(crate) use file::{AgentFile, Half, LinkKind, LinkSettings};
 pub(crate) use profile::check as check_profile;
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Plan {
         if rustix::process::geteuid().is_root() {
             return Err(Error::Root);
         }
-        let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or("standin");
+        let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or(agent::STANDIN);
         let agent = agent::load(name, &directories.agents())?;
         let chosen = form::choose(&agent, request.form)?;
         let form = chosen.form;

@@ -15,6 +15,7 @@ use crate::gate::herdr::focus_pane;
 use crate::keeper::{Prune, PruneOutcome, Scope, Wanted, prune_ended};
 use crate::launch::{Config, Directories, Tier};
 use crate::pins::Comparison;
+use crate::plugin::{ShellPane, open_shell_pane};
 use crate::state::{Stored, find_launch};
 
 /// So many at once; a person can type faster than a keeper answers.
@@ -35,6 +36,8 @@ pub(super) enum Action {
         socket: PathBuf,
         pane: String,
     },
+    /// Opens a shell beside a launch, in a pane of herdr's.
+    ShellPane(String),
     Prune,
     /// What is recorded of the policy and programs of an agent in a tier.
     Pins {
@@ -48,6 +51,8 @@ pub(super) enum Action {
 pub(super) enum Outcome {
     /// In a line; escaped.
     Said(Tone, String),
+    /// herdr opens no pane; escaped.
+    NoPane(String),
     /// In lines, for the view that asked; escaped.
     Pins(Vec<String>),
 }
@@ -103,6 +108,7 @@ fn perform(action: Action, directories: &Directories) -> Result<Outcome, Error> 
             Ok(()) => Outcome::Said(Tone::Good, format!("herdr shows pane {pane}")),
             Err(why) => Outcome::Said(Tone::Bad, why),
         },
+        Action::ShellPane(id) => shell_pane(&find(&id)?),
         Action::Prune => prune(directories),
         Action::Pins { agent, tier } => {
             let config = Config::load(&directories.config_file())?;
@@ -118,6 +124,18 @@ fn perform(action: Action, directories: &Directories) -> Result<Outcome, Error> 
             })
         }
     })
+}
+
+fn shell_pane(launch: &Stored) -> Outcome {
+    let id = launch.record.launch.as_str();
+    let plain = |text: String| escape(text.as_bytes()).to_string();
+    match open_shell_pane(launch) {
+        ShellPane::Opened(pane) => {
+            Outcome::Said(Tone::Good, format!("the shell beside launch {id} is in pane {pane}"))
+        }
+        ShellPane::Failed(why) => Outcome::Said(Tone::Bad, plain(why)),
+        ShellPane::NoPane(why) => Outcome::NoPane(plain(why)),
+    }
 }
 
 fn prune(directories: &Directories) -> Outcome {

@@ -89,6 +89,8 @@ pub(super) struct App {
     /// Only lines with this are shown.
     pub(super) filter: String,
     pub(super) pins: Option<Vec<String>>,
+    /// A shell gets a pane of herdr's.
+    pub(super) has_panes: bool,
 }
 
 impl App {
@@ -109,6 +111,7 @@ impl App {
             ledger: Arc::default(),
             filter: String::new(),
             pins: None,
+            has_panes: false,
         }
     }
 
@@ -161,6 +164,11 @@ impl App {
     pub(super) fn hear(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Said(tone, text) => self.message = Some((tone, text)),
+            Outcome::NoPane(why) => {
+                self.has_panes = false;
+                let text = format!("{why}; o opens the shell in this terminal now");
+                self.message = Some((Tone::Notable, text));
+            }
             Outcome::Pins(lines) => self.pins = Some(lines),
         }
     }
@@ -297,6 +305,11 @@ impl App {
                 self.message = Some((Tone::Notable, format!("launch {launch} has ended already")));
             }
             Command::Stop => self.dialogue = Some(Dialogue::Stop { launch }),
+            Command::Shell if self.has_panes => {
+                let text = format!("a shell beside launch {launch} is being opened in a pane");
+                self.message = Some((Tone::Plain, text));
+                return Some(Effect::Act(Action::ShellPane(launch)));
+            }
             Command::Shell => return Some(Effect::Shell(launch)),
             Command::Answer => {
                 let first = self.question_after(&launch, 0);

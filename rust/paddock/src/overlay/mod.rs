@@ -50,8 +50,10 @@ pub(crate) fn overlay(options: &Overlay) -> Result<u8, Error> {
     let collector = collect::start(&directories, slot.clone(), alarm.waker()).map_err(failed)?;
     let (sender, outcomes) = channel();
     let size = terminal.size().map_err(failed)?;
+    let mut app = App::new(Theme::find(options.ascii), size);
+    app.has_panes = crate::plugin::is_in_pane();
     let ui = Ui {
-        app: App::new(Theme::find(options.ascii), size),
+        app,
         terminal,
         actions: Actions::new(directories, sender, alarm.waker()),
         alarm,

@@ -22,6 +22,7 @@ use crate::cli::{Action, Entry, Herdr as Command, PaneKind};
 use crate::error::status;
 use crate::launch::Directories;
 use crate::output::{complain, print};
+use crate::state::Stored;
 use api::Herdr;
 use context::Context;
 use result::{Done, Failure};
@@ -39,6 +40,34 @@ pub(crate) fn run(command: &Command) -> u8 {
         Entry::Startup => quietly(startup::run()),
         Entry::Pane { kind: PaneKind::Held | PaneKind::Message } => pane::hold(),
         Entry::Pane { kind } => pane::run(kind),
+    }
+}
+
+/// Whether this process is in a pane of herdr's, and knows which.
+pub(crate) fn is_in_pane() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    ["HERDR_ENV", "HERDR_SOCKET_PATH", "HERDR_PANE_ID"].into_iter().all(is_set)
+}
+
+/// What came of a shell that was to be opened in a pane.
+pub(crate) enum ShellPane {
+    /// It runs, in that pane.
+    Opened(String),
+    /// A pane was opened, and there is no shell in it: why, and what to do.
+    Failed(String),
+    /// herdr opened no pane: why.
+    NoPane(String),
+}
+
+/// Opens a shell beside a launch in a pane of the herdr's that this process is in, as the
+/// action `open-shell` does. Says nothing itself.
+pub(crate) fn open_shell_pane(launch: &Stored) -> ShellPane {
+    match Desk::here().and_then(|desk| opening::open_shell_beside(launch, &desk)) {
+        Ok(done) => ShellPane::Opened(done.text("paneId")),
+        Err(failure) if failure.fields.contains_key("paneId") => {
+            ShellPane::Failed(notice::lines(&failure).join(";"))
+        }
+        Err(failure) => ShellPane::NoPane(failure.message),
     }
 }
 

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Desk;
 use super::api::{ApiError, Opening, Pane, Place};
 use super::launches::end;
+use super::notice;
 use super::order::{Order, Report};
 use super::pane::{AGAIN, HELD, own_program};
 use super::result::{Done, ErrorKind, Failure};
@@ -17,8 +18,10 @@ use super::target::{self, own_pane};
 use crate::agent;
 use crate::cli::PaneKind;
 use crate::commands::{is_open, state_name};
-use crate::launch::{Config, Form, HerdrSettings, OpenIn, Plan, Request};
-use crate::output::complain;
+use crate::launch::{
+    Config, Directories, Form, HerdrSettings, OpenIn, Plan, Request, find_named_agent,
+};
+use crate::output::shown;
 use crate::state::{Phase, Record, Stored, now_ms, stored_launches};
 
 /// From the opening of a pane to an agent that runs; every layer is proved before.
@@ -33,21 +36,48 @@ pub(super) fn start_agent(desk: &Desk) -> Result<Done, Failure> {
     let config = Config::load(&desk.directories.config_file())?;
     let directory = directory(desk)?;
     // What can be told without a pane is told without one.
-    let plan = planned(None, &directory, &config, desk)?;
+    let found = match &config.agent {
+        Some(_) => None,
+        None => Some(only_installed(&config, &desk.directories)?),
+    };
+    let plan = planned(found.clone(), &directory, &config, desk)?;
     let order = Order {
         directory: Some(plan.workspace.root.clone()),
-        what: Some(plan.agent.file.name.clone()),
+        what: Some(plan.agent.called().to_owned()),
         ..Order::default()
     };
     let hint = plan.agent.file.herdr_kind();
-    open_and_wait(
-        PaneKind::Agent,
-        order,
-        Some(hint),
-        beside(desk, config.herdr),
-        config.herdr,
-        desk,
-    )
+    let place = beside(desk, config.herdr);
+    let done = open_and_wait(PaneKind::Agent, order, Some(hint), place, config.herdr, desk)?;
+    Ok(done.lines(found.map(|agent| {
+        let what = format!("no agent is named, and {agent} is the only one that is installed");
+        if !desk.context.is_typed {
+            // Where none is shown, its pane says which it is.
+            notice::is_notified(&format!("Paddock: {agent} is started"), &what, desk);
+        }
+        what
+    })))
+}
+
+/// The agent to start where none is named: nobody presses a key for the stand-in.
+fn only_installed(config: &Config, directories: &Directories) -> Result<String, Failure> {
+    let mut known = agent::known_agents(&directories.agents());
+    known.retain(|name| name != agent::STANDIN);
+    let mut installed = known.clone();
+    installed.retain(|name| find_named_agent(name, config, directories).is_ok());
+    let file = shown(&directories.config_file());
+    let (message, next) = match &*installed {
+        [only] => return Ok(only.clone()),
+        [] => (
+            format!("no agent is named, and none is installed of: {}", known.join(", ")),
+            format!("install one, or name it in {file}, as agent = \"codex\""),
+        ),
+        [first, ..] => (
+            format!("no agent is named, and several are installed: {}", installed.join(", ")),
+            format!("name the one that is meant in {file}, as agent = \"{first}\""),
+        ),
+    };
+    Err(Failure::new(ErrorKind::Config, message).next(next).with("agents", installed))
 }
 
 /// Goes on with the agent's conversation in fresh sandboxes.
@@ -105,11 +135,7 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
 pub(super) fn open_shell(desk: &Desk) -> Result<Done, Failure> {
     let config = Config::load(&desk.directories.config_file())?;
     let order = if let Ok(launch) = target::open_launch(desk) {
-        Order {
-            directory: Some(launch.record.workspace.clone()),
-            what: Some(launch.record.launch.as_str().into()),
-            ..Order::default()
-        }
+        shell_beside(&launch)
     } else {
         let directory = directory(desk)?;
         let plan = planned(None, &directory, &config, desk)?;
@@ -120,6 +146,29 @@ pub(super) fn open_shell(desk: &Desk) -> Result<Done, Failure> {
         }
     };
     open_and_wait(PaneKind::Shell, order, None, beside(desk, config.herdr), config.herdr, desk)
+}
+
+/// Opens one beside that launch. No report is made: whoever waits may end meanwhile, and
+/// would leave it.
+pub(super) fn open_shell_beside(launch: &Stored, desk: &Desk) -> Result<Done, Failure> {
+    let settings = Config::load(&desk.directories.config_file())?.herdr;
+    let order = shell_beside(launch);
+    // The plugin's own overlay lies over the other panes: a split would take that away and
+    // squeeze it in between them.
+    let place = if desk.context.is_typed {
+        beside(desk, settings)
+    } else {
+        Place::Tab(desk.context.workspace.clone())
+    };
+    open_and_wait_with(PaneKind::Shell, &order, place, settings, None, desk)
+}
+
+fn shell_beside(launch: &Stored) -> Order {
+    Order {
+        directory: Some(launch.record.workspace.clone()),
+        what: Some(launch.record.launch.as_str().into()),
+        ..Order::default()
+    }
 }
 
 /// Opens the overlay.
@@ -214,6 +263,17 @@ fn open_and_wait(
     let report = Report::make(&desk.directories)?;
     order.report = Some(report.path().to_owned());
     order.hint = hint.map(str::to_owned);
+    open_and_wait_with(kind, &order, place, settings, Some(report), desk)
+}
+
+fn open_and_wait_with(
+    kind: PaneKind,
+    order: &Order,
+    place: Place,
+    settings: HerdrSettings,
+    report: Option<Report>,
+    desk: &Desk,
+) -> Result<Done, Failure> {
     let mut opening = Opening {
         entrypoint: kind.id(),
         place,
@@ -234,12 +294,12 @@ fn open_and_wait(
     let pane = opened?.ok_or_else(|| {
         Failure::new(ErrorKind::Startup, "herdr opened no pane").next("try again")
     })?;
-    if matches!(opening.place, Place::Beside(..))
-        && let Err(error) = share(&pane, settings, desk)
-    {
-        complain(error);
-    }
-    wait(&pane, since, Some(report), desk)
+    let shared = match opening.place {
+        Place::Beside(..) => share(&pane, settings, desk),
+        _ => Ok(()),
+    };
+    let done = wait(&pane, since, report, desk)?;
+    Ok(done.lines(shared.err().map(|error| error.to_string())))
 }
 
 /// Waits until a launch in that pane runs, or it is clear that none will.

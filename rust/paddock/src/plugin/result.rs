@@ -164,6 +164,11 @@ impl Done {
         Self { summary: summary.into(), ..Self::default() }
     }
 
+    /// One of the things for a script, where it is text.
+    pub(super) fn text(&self, name: &str) -> String {
+        self.fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    }
+
     pub(super) fn lines(mut self, lines: impl IntoIterator<Item = String>) -> Self {
         self.lines.extend(lines);
         self

@@ -102,7 +102,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
         let marker = Span::raw(if is_selected { "> " } else { "  " });
         let spans = std::iter::once(marker).chain(cells(app, row, &columns));
         let style = if is_selected { theme.selected_line() } else { Style::new() };
-        lines.push(Line::from_iter(spans).style(style));
+        lines.push(spans.collect::<Line<'static>>().style(style));
     }
     if app.snapshot.launches.is_empty() {
         let text = if app.is_first { "looking ..." } else { "no launches; paddock run starts one" };

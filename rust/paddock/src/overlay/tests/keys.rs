@@ -10,7 +10,7 @@ use ratatui::layout::Size;
 use super::COLOURS;
 use super::made_up::{app, several};
 use crate::keeper::{Scope, Wanted};
-use crate::overlay::actions::Action;
+use crate::overlay::actions::{Action, Outcome};
 use crate::overlay::app::{App, Effect, View};
 use crate::overlay::collect::Snapshot;
 
@@ -146,6 +146,7 @@ fn the_other_keys_are_about_the_launch_that_is_looked_at() {
     assert_eq!((app.filter.as_str(), app.dialogue.is_none()), ("Ab", true));
     assert_eq!(typed(&mut app, "q"), Some(Effect::CloseLedger));
     assert_eq!(typed(&mut app, "q"), Some(Effect::Quit));
+    assert_eq!(typed(&mut app, "o"), Some(Effect::Shell("bcdfbcdfbcdf".into())));
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
     typed(&mut app, "s");
     assert_eq!(app.on_event(Event::Key(ctrl_c)), Some(Effect::Quit), "also in a dialogue");
@@ -153,6 +154,17 @@ fn the_other_keys_are_about_the_launch_that_is_looked_at() {
     typed(&mut app, "j");
     assert_eq!(typed(&mut app, "g"), None);
     assert!(app.message.unwrap().1.contains("herdr"));
+}
+
+#[test]
+fn a_shell_gets_a_pane_of_herdrs_until_herdr_opens_none() {
+    let mut app = fresh();
+    app.has_panes = true;
+    let pane = Action::ShellPane("bcdfbcdfbcdf".into());
+    assert_eq!(typed(&mut app, "o"), Some(Effect::Act(pane)));
+    app.hear(Outcome::NoPane("there is no such plugin".into()));
+    assert!(app.message.as_ref().unwrap().1.contains("this terminal"));
+    assert_eq!(typed(&mut app, "o"), Some(Effect::Shell("bcdfbcdfbcdf".into())));
 }
 
 #[test]
