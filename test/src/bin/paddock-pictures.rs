@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use paddock_test::host::Host;
+use paddock_test::host::{Host, finish};
 use paddock_test::picture::svg;
 use paddock_test::terminal::Terminal;
 
@@ -16,11 +16,23 @@ const WORK: &str = "./probe proxy:telemetry.example.com:443; \
 fn main() -> anyhow::Result<()> {
     let folder: PathBuf = std::env::args_os().nth(1).context("the folder is missing")?.into();
     let host = Host::new();
-    std::fs::copy(paddock_test::host::probe(), host.workspace().join("probe"))?;
-    let _first = host.start(host.standin_command(&[WORK]));
+    let workspace = |name: &str| -> anyhow::Result<PathBuf> {
+        let path = host.home().join(name);
+        std::fs::create_dir_all(&path)?;
+        Ok(path)
+    };
+    let run = |workspace: &Path, options: &[&str], command: &str| {
+        let mut paddock = host.paddock();
+        paddock.args(["run", "standin", "--workspace"]).arg(workspace);
+        paddock.args(options).args(["--", "-c", command]);
+        paddock
+    };
+    let api = workspace("src/api")?;
+    std::fs::copy(paddock_test::host::probe(), api.join("probe"))?;
+    let _first = host.start(run(&api, &[], WORK));
     let _second =
-        host.start(host.agent_command("standin", &["--tier", "isolated"], &["sleep 3600"]));
-    let ended = host.standin(&["true"]);
+        host.start(run(&workspace("src/website")?, &["--tier", "isolated"], "sleep 3600"));
+    let ended = finish(run(&workspace("src/docs")?, &[], "true"));
     anyhow::ensure!(ended.code() == Some(0), "{}", ended.stderr);
 
     let wide = shown(&host, 46, 140, &["db.example.com", "warden paddock-warden server"])?;
