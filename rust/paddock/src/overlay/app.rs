@@ -89,6 +89,8 @@ pub(super) struct App {
     /// Only lines with this are shown.
     pub(super) filter: String,
     pub(super) pins: Option<Vec<String>>,
+    /// The person's, which is shown as `~`.
+    pub(super) home: PathBuf,
     /// A shell gets a pane of herdr's.
     pub(super) has_panes: bool,
 }
@@ -111,6 +113,7 @@ impl App {
             ledger: Arc::default(),
             filter: String::new(),
             pins: None,
+            home: PathBuf::new(),
             has_panes: false,
         }
     }

@@ -322,7 +322,8 @@ impl Collector {
         for (id, known) in &mut self.launches {
             let is_selected = self.selected.as_ref() == Some(id);
             if is_selected && known.policy.is_none() {
-                known.policy = Policy::of_ledger(&known.stored.directory).map(Arc::new);
+                known.policy = Policy::of_ledger(&known.stored.directory, &self.directories.home)
+                    .map(Arc::new);
                 self.is_other |= known.policy.is_some();
             }
             let is_due = known.next.is_some_and(|next| next <= now);

@@ -51,6 +51,7 @@ pub(crate) fn overlay(options: &Overlay) -> Result<u8, Error> {
     let (sender, outcomes) = channel();
     let size = terminal.size().map_err(failed)?;
     let mut app = App::new(Theme::find(options.ascii), size);
+    app.home.clone_from(&directories.home);
     app.has_panes = crate::plugin::is_in_pane();
     let ui = Ui {
         app,

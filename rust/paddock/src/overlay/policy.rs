@@ -6,6 +6,7 @@ use std::path::Path;
 use confine::escape::escape;
 use serde_json::Value;
 
+use crate::output::shown;
 use crate::state::{Item, LedgerReader};
 
 /// The plan comes among the first lines.
@@ -28,12 +29,12 @@ pub(super) struct Layer {
 
 impl Policy {
     /// That of the launch whose ledger is in `directory`; reads files.
-    pub(super) fn of_ledger(directory: &Path) -> Option<Self> {
+    pub(super) fn of_ledger(directory: &Path, home: &Path) -> Option<Self> {
         let mut reader = LedgerReader::below(directory);
         for _ in 0..MOST_LINES {
             match reader.next().ok()?? {
                 Item::Entry(entry) if entry.event() == "start" => {
-                    return Some(Self::of_plan(&Value::Object(entry.details)));
+                    return Some(Self::of_plan(&Value::Object(entry.details), home));
                 }
                 _ => {}
             }
@@ -42,7 +43,7 @@ impl Policy {
     }
 
     /// That of a plan, as `paddock run --dry-run --json` prints it.
-    pub(super) fn of_plan(plan: &Value) -> Self {
+    pub(super) fn of_plan(plan: &Value, home: &Path) -> Self {
         let has = |layer: &str| !plan["layers"][layer].is_null();
         let mut layers = Vec::new();
         if has("veil") {
@@ -52,10 +53,10 @@ impl Policy {
             layers.push(Layer { name: "pen", words: pen(plan) });
         }
         if has("server") {
-            layers.push(Layer { name: "server", words: server(plan, has("client")) });
+            layers.push(Layer { name: "server", words: server(plan, has("client"), home) });
         }
         if has("client") {
-            layers.push(Layer { name: "client", words: client(plan) });
+            layers.push(Layer { name: "client", words: client(plan, home) });
         }
         Self { layers }
     }
@@ -80,12 +81,12 @@ fn pen(plan: &Value) -> Vec<String> {
     words
 }
 
-fn server(plan: &Value, has_client: bool) -> Vec<String> {
+fn server(plan: &Value, has_client: bool, home: &Path) -> Vec<String> {
     let mut words = vec![];
     if let Some(workspace) = plan["workspace"].as_str() {
-        words.push(format!("workspace, read and written: {}", listed(&[workspace])));
+        words.push(format!("workspace, read and written: {}", place(workspace.as_ref(), home)));
     }
-    words.extend(grants(plan, "server"));
+    words.extend(grants(plan, "server", home));
     let hosts: Vec<&str> =
         plan["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     words.push(if hosts.is_empty() {
@@ -102,9 +103,9 @@ fn server(plan: &Value, has_client: bool) -> Vec<String> {
     words
 }
 
-fn client(plan: &Value) -> Vec<String> {
+fn client(plan: &Value, home: &Path) -> Vec<String> {
     let mut words = vec!["network: none but the link to the server; the terminal".to_owned()];
-    words.extend(grants(plan, "client"));
+    words.extend(grants(plan, "client", home));
     words
 }
 
@@ -114,9 +115,19 @@ fn listed(words: &[&str]) -> String {
     words.join(", ")
 }
 
+/// A path for a person, the home directory as `~`; escaped.
+pub(super) fn place(path: &Path, home: &Path) -> String {
+    match path.strip_prefix(home) {
+        Ok(below) if home.is_absolute() => {
+            shown(&Path::new("~").join(below)).trim_end_matches('/').to_owned()
+        }
+        _ => shown(path),
+    }
+}
+
 /// What is granted to a layer beside its workspace.
-fn grants(plan: &Value, layer: &str) -> Vec<String> {
-    let of = |access: &str| -> Vec<&str> {
+fn grants(plan: &Value, layer: &str, home: &Path) -> Vec<String> {
+    let of = |access: &str| -> Vec<String> {
         plan["grants"]
             .as_array()
             .into_iter()
@@ -124,15 +135,16 @@ fn grants(plan: &Value, layer: &str) -> Vec<String> {
             .filter(|grant| grant["layer"] == layer && grant["access"] == access)
             .filter_map(|grant| grant["path"].as_str())
             .filter(|path| plan["workspace"] != *path)
+            .map(|path| place(path.as_ref(), home))
             .collect()
     };
     let (reads, writes) = (of("read"), of("read-write"));
     let mut words = Vec::new();
     if !writes.is_empty() {
-        words.push(format!("read and written: {}", listed(&writes)));
+        words.push(format!("read and written: {}", writes.join(", ")));
     }
     if !reads.is_empty() {
-        words.push(format!("read: {}", listed(&reads)));
+        words.push(format!("read: {}", reads.join(", ")));
     }
     words
 }
@@ -158,13 +170,13 @@ mod tests {
 
     #[test]
     fn every_layer_has_its_policy_in_words() {
-        let policy = Policy::of_plan(&plan());
+        let policy = Policy::of_plan(&plan(), Path::new("/home/me"));
         let names: Vec<&str> = policy.layers.iter().map(|layer| layer.name).collect();
         assert_eq!(names, ["veil", "pen", "server", "client"]);
         assert_eq!(
             policy.layers[2].words,
             [
-                "workspace, read and written: /home/me/app",
+                "workspace, read and written: ~/app",
                 "read and written: /data/home",
                 "read: /opt/a\\u{1b}[2J",
                 "hosts, by the guard: a.test, b.test",
@@ -174,13 +186,26 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_below_home_is_told_from_there() {
+        for (path, home, wanted) in [
+            ("/home/me/a", "/home/me", "~/a"),
+            ("/home/me", "/home/me", "~"),
+            ("/home/mel", "/home/me", "/home/mel"),
+            ("/data/home/me", "/home/me", "/data/home/me"),
+            ("/a", "", "/a"),
+        ] {
+            assert_eq!(place(path.as_ref(), home.as_ref()), wanted);
+        }
+    }
+
+    #[test]
     fn what_a_launch_does_not_have_is_not_told() {
         let mut plan = plan();
         plan["tier"] = "ported".into();
         plan["layers"]["veil"] = Value::Null;
         plan["layers"].as_object_mut().unwrap().remove("client");
         plan["hosts"] = json!([]);
-        let policy = Policy::of_plan(&plan);
+        let policy = Policy::of_plan(&plan, Path::new(""));
         let names: Vec<&str> = policy.layers.iter().map(|layer| layer.name).collect();
         assert_eq!(names, ["pen", "server"]);
         assert!(policy.layers[0].words[0].starts_with("network: the host's"));

@@ -1,6 +1,8 @@
 //! The details of a launch: what is wrong and what is asked first, then its layers with
 //! their processes, then what went out and what came to the gate.
 
+use std::path::Path;
+
 use confine::Layer;
 use confine::escape::escape;
 use ratatui::style::Style;
@@ -13,7 +15,7 @@ use crate::keeper::{Details, Failure, HostSums, Task, Wanted};
 use crate::output::shown;
 use crate::overlay::app::App;
 use crate::overlay::collect::Row;
-use crate::overlay::policy::Policy;
+use crate::overlay::policy::{Policy, place};
 use crate::overlay::theme::{Mark, Theme, fit, width};
 use crate::standing::Held;
 
@@ -33,7 +35,7 @@ pub(super) fn lines(app: &App, room: usize) -> Vec<Line<'static>> {
         return vec![Line::raw("no launch is selected")];
     };
     let mut page = Page { theme: app.theme, room, lines: Vec::new() };
-    page.head(row);
+    page.head(row, &app.home);
     page.questions(row);
     page.violation(row);
     if let Some(told) = &row.standing.told
@@ -73,7 +75,7 @@ impl Page {
         self.lines.extend(hanging("", Style::new(), first, &text, style, self.room));
     }
 
-    fn head(&mut self, row: &Row) {
+    fn head(&mut self, row: &Row, home: &Path) {
         let standing = &row.standing;
         let mark = Mark::of_held(standing.held);
         let style = self.theme.mark_style(mark);
@@ -89,7 +91,7 @@ impl Page {
         if let Some(what) = &standing.what {
             self.text(&[Span::raw("  ")], what, Style::new());
         }
-        let workspace = shown(&standing.workspace);
+        let workspace = place(&standing.workspace, home);
         self.text(&[Span::styled("workspace ", self.theme.faint())], &workspace, Style::new());
         if let Some(pane) = &standing.pane {
             let first = vec![Span::styled("pane      ", self.theme.faint())];

@@ -10,6 +10,7 @@ use super::block;
 use crate::overlay::app::App;
 use crate::overlay::collect::Row;
 use crate::overlay::layout::first_shown;
+use crate::overlay::policy::place;
 use crate::overlay::theme::{Mark, fit, fit_end, width};
 use crate::standing::Held;
 
@@ -151,8 +152,7 @@ fn cells(app: &App, row: &Row, columns: &[(Column, &str, usize)]) -> Vec<Span<'s
                 (plain, pane.unwrap_or_else(|| "-".to_owned()))
             }
             Column::Workspace => {
-                let path = standing.workspace.as_os_str().as_encoded_bytes();
-                let path = confine::escape::escape(path).to_string();
+                let path = place(&standing.workspace, &app.home);
                 (plain, fit_end(&theme.plain(&path), *room, theme.cut()))
             }
         };

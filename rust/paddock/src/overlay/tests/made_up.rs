@@ -97,12 +97,13 @@ pub(super) fn details() -> Details {
 }
 
 pub(super) fn policy() -> Policy {
-    Policy::of_plan(&json!({
+    let plan = json!({
         "tier": "sealed", "workspace": "/home/me/app", "unixRace": "veil: none are there",
         "layers": { "veil": ["bwrap"], "pen": ["nono"], "server": ["nono"], "client": ["nono"] },
         "grants": [{ "layer": "server", "access": "read", "path": "/usr/lib/node" }],
         "ports": { "server": 4001, "guard": 4002 }, "hosts": ["api.example.com", "*.crates.io"],
-    }))
+    });
+    Policy::of_plan(&plan, std::path::Path::new(""))
 }
 
 /// Four launches in four states, of which the first is looked at closely.
