@@ -13,7 +13,7 @@ use crate::commands::{Tone, answer_question, end_launch, pin_lines, verify_now};
 use crate::error::Error;
 use crate::gate::herdr::focus_pane;
 use crate::keeper::{Prune, PruneOutcome, Scope, Wanted, prune_ended};
-use crate::launch::{Config, Directories, Tier};
+use crate::launch::{Config, Directories};
 use crate::pins::Comparison;
 use crate::plugin::{ShellPane, open_shell_pane};
 use crate::state::{Stored, find_launch};
@@ -39,11 +39,8 @@ pub(super) enum Action {
     /// Opens a shell beside a launch, in a pane of herdr's.
     ShellPane(String),
     Prune,
-    /// What is recorded of the policy and programs of an agent in a tier.
-    Pins {
-        agent: String,
-        tier: &'static str,
-    },
+    /// What is recorded of the policy and programs of what a launch runs.
+    Pins(String),
 }
 
 /// What came of it.
@@ -53,8 +50,8 @@ pub(super) enum Outcome {
     Said(Tone, String),
     /// herdr opens no pane; escaped.
     NoPane(String),
-    /// In lines, for the view that asked; escaped.
-    Pins(Vec<String>),
+    /// In lines, for the view on that launch; escaped.
+    Pins { launch: String, lines: Vec<String> },
 }
 
 /// Does things, and tells what came of them.
@@ -110,20 +107,21 @@ fn perform(action: Action, directories: &Directories) -> Result<Outcome, Error> 
         },
         Action::ShellPane(id) => shell_pane(&find(&id)?),
         Action::Prune => prune(directories),
-        Action::Pins { agent, tier } => {
-            let config = Config::load(&directories.config_file())?;
-            let tiers = [Tier::Sealed, Tier::Isolated, Tier::Ported];
-            let tier = tiers.into_iter().find(|known| known.name() == tier).unwrap_or_default();
-            let found = Comparison::of_named(&agent, tier, &config, directories, false);
-            Outcome::Pins(match found {
-                Ok(found) => {
-                    let state = found.state(config.pins.on_program_change);
-                    pin_lines(&found, state.name())
-                }
-                Err(error) => vec![with_advice(&error)],
-            })
+        Action::Pins(launch) => {
+            let lines = pins(&launch, directories).unwrap_or_else(|e| vec![with_advice(&e)]);
+            Outcome::Pins { launch, lines }
         }
     })
+}
+
+/// As the next launch like this one would have it, with its project's file.
+fn pins(launch: &str, directories: &Directories) -> Result<Vec<String>, Error> {
+    let record = find_launch(Some(launch), directories)?.record;
+    let config = Config::load(&directories.config_file())?;
+    let config = config.in_workspace(&record.workspace, directories)?;
+    let found = Comparison::of_named(&record.agent, record.tier, &config, directories, false)?;
+    let state = found.state(config.pins.on_program_change);
+    Ok(pin_lines(&found, state.name()))
 }
 
 fn shell_pane(launch: &Stored) -> Outcome {

@@ -47,6 +47,11 @@ pub(super) enum Dialogue {
         /// The question was there.
         was_asked: bool,
     },
+    /// What was on the screen was about this launch, which is not there any more. What is
+    /// typed may still have been meant for that.
+    Gone {
+        launch: String,
+    },
     /// A text to search for is being typed.
     Search,
 }
@@ -76,6 +81,8 @@ pub(super) struct App {
     pub(super) is_first: bool,
     selected: Option<String>,
     pub(super) view: View,
+    /// The launch that the view is about; without one it is the one that is selected.
+    subject: Option<String>,
     /// The details have the keys.
     pub(super) in_details: bool,
     pub(super) scroll: usize,
@@ -104,6 +111,7 @@ impl App {
             is_first: true,
             selected: None,
             view: View::Launches,
+            subject: None,
             in_details: false,
             scroll: 0,
             most_scroll: Cell::new(0),
@@ -123,6 +131,12 @@ impl App {
         let id = self.selected.as_ref()?;
         let mut rows = self.snapshot.launches.iter().enumerate();
         rows.find(|(_, row)| row.standing.launch == *id)
+    }
+
+    /// The launch that the view and the keys are about.
+    pub(super) fn subject(&self) -> Option<&Row> {
+        let Some(id) = &self.subject else { return self.selected().map(|(_, row)| row) };
+        self.snapshot.launches.iter().find(|row| row.standing.launch == *id)
     }
 
     pub(super) fn selected_id(&self) -> Option<String> {
@@ -156,11 +170,28 @@ impl App {
         if self.selected().is_some() {
             return None;
         }
+        self.leave_what_is_gone();
+        let launches = &self.snapshot.launches;
         let next = launches.get(place).or_else(|| launches.last());
         let before =
             std::mem::replace(&mut self.selected, next.map(|row| row.standing.launch.clone()));
         self.scroll = 0;
         (before != self.selected).then_some(Effect::Selected)
+    }
+
+    /// Closes what was about the launch that was selected: the keys would be about
+    /// another.
+    fn leave_what_is_gone(&mut self) {
+        let is_open = self.subject.is_some() || self.in_details;
+        let Some(launch) = self.selected.clone().filter(|_| is_open) else { return };
+        self.in_details = false;
+        if self.subject.take().is_some() {
+            self.view = View::Launches;
+        }
+        // A question names the launch or what it is about by itself.
+        if matches!(self.dialogue, None | Some(Dialogue::Search)) {
+            self.dialogue = Some(Dialogue::Gone { launch });
+        }
     }
 
     /// Takes what came of an action.
@@ -172,7 +203,11 @@ impl App {
                 let text = format!("{why}; o opens the shell in this terminal now");
                 self.message = Some((Tone::Notable, text));
             }
-            Outcome::Pins(lines) => self.pins = Some(lines),
+            Outcome::Pins { launch, lines } if self.subject.as_ref() == Some(&launch) => {
+                self.pins = Some(lines);
+            }
+            // The view has been closed.
+            Outcome::Pins { .. } => {}
         }
     }
 
@@ -214,7 +249,9 @@ impl App {
             }
             (Dialogue::Prune, KeyCode::Char('y')) => return Some(Effect::Act(Action::Prune)),
             (Dialogue::Answer { launch, asked }, code) => return self.answer(launch, asked, code),
-            (Dialogue::NothingAsked { .. }, _) => {}
+            (Dialogue::NothingAsked { .. }, _)
+            | (Dialogue::Gone { .. }, KeyCode::Enter | KeyCode::Esc) => {}
+            (dialogue @ Dialogue::Gone { .. }, _) => self.dialogue = Some(dialogue),
             (Dialogue::Search, code) => match code {
                 KeyCode::Enter => {}
                 KeyCode::Esc => self.filter.clear(),
@@ -290,7 +327,7 @@ impl App {
 
     /// What is about the launch that is looked at.
     fn on_launch(&mut self, command: Command) -> Option<Effect> {
-        let Some((_, row)) = self.selected() else {
+        let Some(row) = self.subject() else {
             self.message =
                 Some((Tone::Notable, "there is no launch; paddock run starts one".into()));
             return None;
@@ -327,10 +364,10 @@ impl App {
                 self.message = Some((Tone::Notable, text.into()));
             }
             Command::Pins => {
-                let (agent, tier) = (standing.agent.clone(), standing.tier);
                 self.open(View::Pins);
+                self.subject = Some(launch.clone());
                 self.pins = None;
-                return Some(Effect::Act(Action::Pins { agent, tier }));
+                return Some(Effect::Act(Action::Pins(launch)));
             }
             Command::Ledger | Command::Search => {
                 let directory = standing.directory.clone();
@@ -340,6 +377,7 @@ impl App {
                 }
                 if self.view != View::Ledger {
                     self.open(View::Ledger);
+                    self.subject = Some(launch);
                     self.ledger = Arc::default();
                     return Some(Effect::OpenLedger(directory));
                 }
@@ -351,6 +389,7 @@ impl App {
 
     fn open(&mut self, view: View) {
         self.view = view;
+        self.subject = None;
         self.scroll = 0;
         if view == View::Ledger {
             self.filter.clear();
@@ -359,6 +398,7 @@ impl App {
 
     fn back(&mut self) -> Option<Effect> {
         let view = std::mem::take(&mut self.view);
+        self.subject = None;
         let is_alone = Form::of(self.size) == Form::Alone;
         match view {
             View::Launches if self.in_details && is_alone => self.in_details = false,

@@ -31,7 +31,7 @@ use crate::error::Error;
 use crate::launch::Directories;
 use crate::output::complain;
 use actions::{Actions, Outcome};
-use app::{App, Effect};
+use app::{App, Effect, View};
 use collect::{Slot, Teller, Told};
 use ledger::Reading;
 use terminal::{Alarm, Terminal};
@@ -118,6 +118,9 @@ impl Ui {
         while let Ok(outcome) = self.outcomes.try_recv() {
             self.app.hear(outcome);
             self.collector.tell(Told::LookAgain);
+        }
+        if self.app.view != View::Ledger {
+            self.reading = None;
         }
         if let Some(reading) = &self.reading {
             self.app.ledger = reading.lines();

@@ -71,6 +71,9 @@ fn text(app: &App) -> (Style, String) {
                     if *was_asked { "does not ask for that any more" } else { "asks for nothing" };
                 format!("launch {launch} {what}; any key goes back")
             }
+            Dialogue::Gone { launch } => {
+                format!("launch {launch} is not there any more; Enter goes back to the list")
+            }
             Dialogue::Search => {
                 let cursor = if theme.ascii { "_" } else { "▏" };
                 return (theme.strong(), format!("search: {}{cursor}", app.filter));

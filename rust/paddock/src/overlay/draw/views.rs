@@ -12,7 +12,7 @@ use crate::overlay::theme::{Mark, fit, width};
 pub(super) fn ledger(app: &App, room: usize, fit_lines: usize) -> (String, Vec<Line<'static>>) {
     let theme = app.theme;
     let found = app.found();
-    let launch = app.selected_id().unwrap_or_default();
+    let launch = app.subject().map(|row| row.standing.launch.clone()).unwrap_or_default();
     let filter =
         if app.filter.is_empty() { String::new() } else { format!(", with {:?}", app.filter) };
     let left_out = match app.ledger.left_out {
@@ -52,7 +52,7 @@ pub(super) fn ledger(app: &App, room: usize, fit_lines: usize) -> (String, Vec<L
 }
 
 pub(super) fn pins(app: &App, room: usize) -> (String, Vec<Line<'static>>) {
-    let title = app.selected().map_or("profiles and pins".to_owned(), |(_, row)| {
+    let title = app.subject().map_or("profiles and pins".to_owned(), |row| {
         format!("profiles and pins of {} ({})", row.standing.agent, row.standing.tier)
     });
     let lines = match &app.pins {

@@ -136,7 +136,7 @@ fn the_other_keys_are_about_the_launch_that_is_looked_at() {
     assert_eq!(typed(&mut app, "v"), Some(Effect::Act(Action::Verify("bcdfbcdfbcdf".into()))));
     let jump = Action::Jump { socket: "/run/herdr.sock".into(), pane: "w1:p3".into() };
     assert_eq!(typed(&mut app, "g"), Some(Effect::Act(jump)));
-    let pins = Action::Pins { agent: "codex".into(), tier: "sealed" };
+    let pins = Action::Pins("bcdfbcdfbcdf".into());
     assert_eq!(typed(&mut app, "p"), Some(Effect::Act(pins)));
     assert_eq!((typed(&mut app, "q"), app.view), (None, View::Launches));
     assert_eq!(typed(&mut app, "l"), Some(Effect::OpenLedger("/nowhere".into())));
@@ -221,4 +221,48 @@ fn a_launch_that_goes_leaves_its_place_to_the_next() {
     assert_eq!(selected(&app), "rstvrstvrstv");
     assert_eq!(app.take(Arc::new(several())), None, "it stays where it is");
     assert_eq!(selected(&app), "rstvrstvrstv");
+}
+
+#[test]
+fn what_was_open_on_a_launch_that_goes_is_closed_and_no_key_is_about_another() {
+    let mut gone = several();
+    gone.launches.remove(1);
+    for open in ["l", "p", "/", "\t"] {
+        let mut app = fresh();
+        typed(&mut app, "j");
+        let code =
+            if open == "\t" { KeyCode::Tab } else { KeyCode::Char(open.as_bytes()[0].into()) };
+        key(&mut app, code);
+        assert!(app.view != View::Launches || app.in_details, "control: {open:?} is open");
+        app.take(Arc::new(several()));
+        assert!(app.view != View::Launches || app.in_details, "control: it is there still");
+        assert_eq!(app.take(Arc::new(gone.clone())), Some(Effect::Selected));
+        assert_eq!((app.view, app.in_details), (View::Launches, false), "{open:?}");
+        // What is typed was meant for what was there.
+        for c in "sovagplq".chars() {
+            assert_eq!(typed(&mut app, &c.to_string()), None, "{open:?} {c}");
+        }
+        assert_eq!((app.view, selected(&app)), (View::Launches, "mnpqmnpqmnpq".to_owned()));
+        key(&mut app, KeyCode::Enter);
+        assert!(app.dialogue.is_none());
+        let verify = Action::Verify("mnpqmnpqmnpq".into());
+        assert_eq!(typed(&mut app, "v"), Some(Effect::Act(verify)), "the list has the keys again");
+    }
+    // A question that is open says which launch it is about.
+    let mut app = fresh();
+    typed(&mut app, "jls");
+    app.take(Arc::new(gone));
+    let stop = Action::Stop("ghjkghjkghjk".into());
+    assert_eq!(typed(&mut app, "y"), Some(Effect::Act(stop)));
+}
+
+#[test]
+fn pins_are_shown_of_the_launch_that_they_are_of() {
+    let of = |launch: &str| Outcome::Pins { launch: launch.into(), lines: vec![launch.into()] };
+    let mut app = fresh();
+    typed(&mut app, "pqjp");
+    app.hear(of("bcdfbcdfbcdf"));
+    assert_eq!(app.pins, None, "it came late");
+    app.hear(of("ghjkghjkghjk"));
+    assert_eq!(app.pins, Some(vec!["ghjkghjkghjk".into()]));
 }
