@@ -69,6 +69,9 @@ pub(super) enum Effect {
     Quit,
 }
 
+/// The longest text that is searched for, in characters.
+const MOST_SEARCHED: usize = 200;
+
 /// How far a wheel goes at once.
 const WHEEL: usize = 3;
 
@@ -220,7 +223,7 @@ impl App {
             Event::Mouse(mouse) => self.on_mouse(mouse),
             // What is pasted is text and nothing else.
             Event::Paste(text) if self.dialogue == Some(Dialogue::Search) => {
-                self.filter.push_str(&self.theme.plain(text.trim()));
+                self.search(text.trim());
                 None
             }
             Event::Resize(width, height) => {
@@ -260,8 +263,7 @@ impl App {
                     self.dialogue = Some(Dialogue::Search);
                 }
                 KeyCode::Char(c) => {
-                    self.filter.push_str(&self.theme.plain(c.encode_utf8(&mut [0; 4])));
-                    self.scroll = 0;
+                    self.search(c.encode_utf8(&mut [0; 4]));
                     self.dialogue = Some(Dialogue::Search);
                 }
                 _ => self.dialogue = Some(Dialogue::Search),
@@ -273,6 +275,14 @@ impl App {
             _ => {}
         }
         None
+    }
+
+    /// Adds to what is searched for.
+    fn search(&mut self, text: &str) {
+        let left = MOST_SEARCHED.saturating_sub(self.filter.chars().count());
+        let text: String = text.chars().take(left).collect();
+        self.filter.extend(self.theme.plain(&text).chars().take(left));
+        self.scroll = 0;
     }
 
     fn answer(&mut self, launch: String, asked: Asked, code: KeyCode) -> Option<Effect> {

@@ -37,6 +37,8 @@ const MOST_ENDED: usize = 50;
 pub(super) struct Snapshot {
     /// Those that run first, the oldest first; then what has ended, the newest first.
     pub(super) launches: Vec<Row>,
+    /// How many more have ended.
+    pub(super) ended_left_out: usize,
     /// What cannot be read.
     pub(super) errors: Vec<String>,
 }
@@ -116,6 +118,7 @@ pub(super) fn start(
     let collector = Collector {
         directories: directories.clone(),
         launches: BTreeMap::new(),
+        ended_left_out: 0,
         errors: Vec::new(),
         selected: None,
         work,
@@ -182,6 +185,7 @@ struct Known {
 struct Collector {
     directories: Directories,
     launches: BTreeMap<String, Known>,
+    ended_left_out: usize,
     errors: Vec<String>,
     selected: Option<String>,
     work: Arc<Work>,
@@ -354,6 +358,7 @@ impl Collector {
         self.errors = errors.iter().map(ToString::to_string).collect();
         let ended = launches.iter().filter(|launch| !is_open(launch)).count();
         let mut too_many = ended.saturating_sub(MOST_ENDED);
+        self.ended_left_out = too_many;
         let mut before = std::mem::take(&mut self.launches);
         for stored in launches {
             if !is_open(&stored) && too_many > 0 {
@@ -400,7 +405,11 @@ impl Collector {
         open.sort_by_key(|row| row.standing.started);
         ended.sort_by_key(|row| std::cmp::Reverse(row.standing.ended));
         open.append(&mut ended);
-        let snapshot = Snapshot { launches: open, errors: self.errors.clone() };
+        let snapshot = Snapshot {
+            launches: open,
+            ended_left_out: self.ended_left_out,
+            errors: self.errors.clone(),
+        };
         if self.shown.as_deref() != Some(&snapshot) {
             let snapshot = Arc::new(snapshot);
             self.shown = Some(snapshot.clone());

@@ -82,9 +82,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App) {
     let all = app.snapshot.launches.len();
     let ended = app.snapshot.launches.iter().filter(|row| row.standing.held == Held::Ended);
     let ended = ended.count();
-    let title = match ended {
-        0 => format!("launches: {all}"),
-        n => format!("launches: {}, ended: {n}", all - n),
+    let title = match (ended, app.snapshot.ended_left_out) {
+        (0, 0) => format!("launches: {all}"),
+        (n, 0) => format!("launches: {}, ended: {n}", all - n),
+        (n, more) => format!("launches: {}, ended: {n} of {}", all - n, n + more),
     };
     let block = block(theme, &title, !app.in_details, area.width);
     let room = usize::from(block.inner(area).width);

@@ -266,3 +266,17 @@ fn pins_are_shown_of_the_launch_that_they_are_of() {
     app.hear(of("ghjkghjkghjk"));
     assert_eq!(app.pins, Some(vec!["ghjkghjkghjk".into()]));
 }
+
+#[test]
+fn what_is_searched_for_has_a_bound() {
+    let mut app = fresh();
+    typed(&mut app, "l/");
+    typed(&mut app, &"x".repeat(300));
+    assert_eq!(app.filter, "x".repeat(200));
+    assert_eq!(app.on_event(Event::Paste("more".into())), None);
+    assert_eq!(app.filter.len(), 200);
+    key(&mut app, KeyCode::Backspace);
+    key(&mut app, KeyCode::Backspace);
+    app.on_event(Event::Paste("\u{1b}\u{1b}".repeat(10_000_000)));
+    assert_eq!(app.filter, format!("{}\\u", "x".repeat(198)));
+}

@@ -151,7 +151,7 @@ pub(super) fn several() -> Snapshot {
     fourth.told = None;
     let mut rows = [first, second, third, fourth].map(row).to_vec();
     rows[0].policy = Some(Arc::new(policy()));
-    Snapshot { launches: rows, errors: Vec::new() }
+    Snapshot { launches: rows, ..Snapshot::default() }
 }
 
 /// One with names that would draw, were they let.
@@ -184,7 +184,7 @@ pub(super) fn hostile() -> Snapshot {
     }
     let mut row = row(standing);
     row.age = nasty.into();
-    Snapshot { launches: vec![row], errors: vec![format!("{nasty}{long}")] }
+    Snapshot { launches: vec![row], errors: vec![format!("{nasty}{long}")], ..Snapshot::default() }
 }
 
 /// The overlay with these launches.

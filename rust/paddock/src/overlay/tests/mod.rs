@@ -1,10 +1,12 @@
 //! Screens of made-up launches, and what keys and clicks do to them.
 
+mod collecting;
 mod keys;
 mod made_up;
 mod properties;
 mod screens;
 
+use confine::{Pid, ProcessId};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -13,6 +15,8 @@ use ratatui::layout::Size;
 use super::app::App;
 use super::draw;
 use super::theme::Theme;
+use crate::launch::{Directories, LaunchId, Tier};
+use crate::state::{KeeperLock, Phase, Record};
 
 const COLOURS: Theme = Theme { colour: true, ascii: false };
 
@@ -43,4 +47,26 @@ fn screen(app: &mut App, width: u16, height: u16) -> String {
         line.trim_end().to_owned()
     };
     (0..height).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes the record of a launch of which this process is the keeper, for as long as the
+/// lock is held.
+pub(super) fn store(own: &Directories, id: &str, phase: Phase) -> KeeperLock {
+    let directory = own.launches().join(id);
+    std::fs::create_dir_all(&directory).unwrap();
+    let at_runtime = own.runtime.join(id);
+    std::fs::create_dir_all(&at_runtime).unwrap();
+    let lock = KeeperLock::take(&directory).unwrap().unwrap();
+    let pid = Pid::of_self();
+    let keeper = ProcessId { pid, start: confine::proc::start_time(pid).unwrap() };
+    let launch = LaunchId::try_from(id.to_owned()).unwrap();
+    let workspace = own.home.join("project");
+    let mut record =
+        Record::new(launch, "standin".into(), Tier::Sealed, workspace, at_runtime, keeper);
+    record.phase = phase;
+    if phase == Phase::Ended {
+        record.end(0, None);
+    }
+    record.store(&lock).unwrap();
+    lock
 }

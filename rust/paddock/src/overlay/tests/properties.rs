@@ -32,7 +32,7 @@ fn any_snapshot() -> impl Strategy<Value = Snapshot> {
                 row.age.clone_from(&texts[4]);
                 row
             });
-            Snapshot { launches: rows.collect(), errors: vec!["\u{1b}".into()] }
+            Snapshot { launches: rows.collect(), ended_left_out: 1, errors: vec!["\u{1b}".into()] }
         }),
     ]
 }

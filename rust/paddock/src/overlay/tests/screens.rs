@@ -366,3 +366,15 @@ fn the_selected_line_keeps_the_colours_of_its_marks() {
     let wanted = [plain(true), plain(true), plain(false)];
     assert_eq!(looks(Theme { colour: false, ascii: false }), wanted);
 }
+
+#[test]
+fn the_title_of_the_list_says_how_many_are_not_in_it() {
+    let mut snapshot = several();
+    let title = |snapshot: &Snapshot| {
+        let screen = screen(&mut app(COLOURS, snapshot.clone()), 80, 24);
+        screen.lines().next().unwrap().to_owned()
+    };
+    assert!(title(&snapshot).contains("launches: 3, ended: 1 ─"), "{}", title(&snapshot));
+    snapshot.ended_left_out = 23;
+    assert!(title(&snapshot).contains("launches: 3, ended: 1 of 24 ─"), "{}", title(&snapshot));
+}
