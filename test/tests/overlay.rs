@@ -3,7 +3,11 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use paddock_test::herdr::StandIn;
@@ -142,18 +146,30 @@ fn a_question_is_answered_and_the_ledger_is_searched() {
 #[test]
 fn a_small_terminal_shows_the_list_and_the_details_after_enter() {
     let host = Host::new();
-    let launch = start(&host);
+    let (first, second) = (start(&host), start(&host));
     let shown = Shown::start(&host, 15, 60);
     let terminal = &shown.terminal;
-    terminal.wait_for("✓ confined");
+    terminal.wait_for("launches: 2");
     assert!(!terminal.text().contains("workspace"), "{}", terminal.text());
-    terminal.send("\r");
-    terminal.wait_for(&format!("{} (standin, sealed)", launch.id));
-    terminal.wait_for("workspace");
-    terminal.send("q");
-    terminal.wait_for("VERDICT");
-    // By the mouse: the first launch, which is there already, and away.
-    terminal.send("\x1b[<0;10;3M");
+    let is_selected = |launch: &Launch<'_>| {
+        terminal.send("\r");
+        terminal.wait_for(&format!("{} (standin, sealed)", launch.id));
+        terminal.wait_for("workspace");
+        terminal.send("q");
+        terminal.wait_for("VERDICT");
+    };
+    is_selected(&first);
+    // Below the border, the heading and the first launch.
+    terminal.send("\x1b[<0;10;4M\x1b[<0;10;4m");
+    is_selected(&second);
+    // Where there is no launch nothing is selected by a click.
+    terminal.send("\x1b[<0;10;8M\x1b[<0;10;8m");
+    is_selected(&second);
+    let wheel = |down: bool| format!("\x1b[<{};10;4M", 64 + i32::from(down));
+    terminal.send(&wheel(false));
+    is_selected(&first);
+    terminal.send(&wheel(true));
+    is_selected(&second);
     terminal.send("q");
     assert_eq!(shown.ended(), Some(0));
 }
@@ -271,6 +287,47 @@ fn where_herdr_has_no_such_plugin_the_overlays_shell_has_its_terminal() {
 }
 
 #[test]
+fn a_shell_that_has_the_terminal_is_ended_before_the_overlay() {
+    let host = Host::new();
+    let launch = start(&host);
+    let shown = Shown::start(&host, 24, 80);
+    shown.terminal.wait_for("confined: all of");
+    shown.terminal.send("o");
+    shown.terminal.wait_for("tasks confirmed, watching");
+    shown.terminal.send("echo in=$((40+2))\r");
+    shown.terminal.wait_for("in=42");
+    assert_eq!(host.records().len(), 2, "control: the shell runs");
+    send(shown.pid(), Signal::TERM);
+    assert_eq!(shown.ended(), Some(143));
+    let running = host.records().into_iter().filter(|record| record["phase"] == "running");
+    let running: Vec<String> = running.map(|record| record["launch"].to_string()).collect();
+    assert_eq!(running, [format!("{:?}", launch.id)], "the launch goes on");
+    drop(launch);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_shell_is_opened_by_the_overlays_own_program_however_it_was_replaced() {
+    let host = Host::new();
+    let _launch = start(&host);
+    let own = host.home().join("paddock");
+    std::fs::copy(paddock_test::host::paddock(), &own).unwrap();
+    let terminal = Terminal::of_size(24, 80);
+    let mut overlay =
+        terminal.program(&host, &own).arg("overlay").env("LC_ALL", "C.UTF-8").spawn().unwrap();
+    terminal.wait_for("confined: all of");
+    std::fs::remove_file(&own).unwrap();
+    terminal.send("o");
+    // It does run, and says why that is no program to build a sandbox with.
+    terminal.wait_for("it was replaced while running; start it again");
+    terminal.wait_for("Enter goes back to the overlay");
+    terminal.send("\r");
+    terminal.wait_for("VERDICT");
+    terminal.send("q");
+    assert!(wait_for(LIMIT, || overlay.try_wait().unwrap()).is_some(), "{}", terminal.text());
+}
+
+#[test]
 fn a_keeper_that_hangs_holds_up_nobody() {
     let host = Host::new();
     let (hanging, other) = (start(&host), start(&host));
@@ -289,21 +346,50 @@ fn a_keeper_that_hangs_holds_up_nobody() {
 }
 
 #[test]
-fn the_terminal_is_given_back_after_signals_and_a_crash() {
+fn a_keeper_that_takes_a_question_and_is_silent_holds_up_nobody() {
+    let host = Host::new();
+    let (silent, other) = (start(&host), start(&host));
+    // Somebody who says nothing is where its keeper was.
+    let record = host.records().into_iter().find(|r| r["launch"] == *silent.id).unwrap();
+    let own = Path::new(record["launchDirectory"].as_str().unwrap()).join("control.sock");
+    let aside = own.with_extension("aside");
+    std::fs::rename(&own, &aside).unwrap();
+    let listener = UnixListener::bind(&own).unwrap();
+    let calls = Arc::new(AtomicUsize::new(0));
+    let told = Arc::clone(&calls);
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        for stream in listener.incoming() {
+            told.fetch_add(1, Ordering::SeqCst);
+            held.push(stream);
+        }
+    });
+    let shown = Shown::start(&host, 24, 100);
+    let terminal = &shown.terminal;
+    terminal.wait_for("✓ confined");
+    terminal.wait_for("does not answer within 2 s");
+    terminal.wait_for("? unknown");
+    terminal.wait_for("✓ confined");
+    assert!(calls.load(Ordering::SeqCst) > 0, "control: it was asked");
+    let asked = Instant::now();
+    terminal.send("j");
+    terminal.wait_for(&format!("{} (standin", other.id));
+    terminal.wait_for("✓ confined: all of");
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    terminal.send("q");
+    assert_eq!(shown.ended(), Some(0));
+    std::fs::rename(&aside, &own).unwrap();
+    assert_eq!(silent.verify().0, Some(0), "control: the keeper was well all the time");
+}
+
+#[test]
+fn the_terminal_is_given_back_after_signals() {
     let host = Host::new();
     for (signal, status) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130)] {
         let shown = Shown::start(&host, 24, 80);
         send(shown.pid(), signal);
         assert_eq!(shown.ended(), Some(status), "{signal:?}");
     }
-    let reason = host.home().join("panic");
-    let variables = [("PADDOCK_OVERLAY_PANIC", reason.to_str().unwrap())];
-    let shown = Shown::start_with(&host, 24, 80, &variables);
-    std::fs::write(&reason, "").unwrap();
-    // Any key draws.
-    shown.terminal.send("?");
-    shown.terminal.wait_for("it was asked to panic");
-    assert_eq!(shown.ended(), None, "SIGABRT ended it");
 }
 
 #[test]

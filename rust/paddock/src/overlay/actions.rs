@@ -1,14 +1,16 @@
 //! What is done for the person, on threads of its own: by what `paddock verify`, `stop`,
 //! `grant` and `pin` use, too.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 
 use confine::escape::escape;
 
-use super::terminal::Waker;
+use super::terminal::{Alarm, Waker};
 use crate::commands::{Tone, answer_question, end_launch, pin_lines, verify_now};
 use crate::error::Error;
 use crate::gate::herdr::focus_pane;
@@ -191,14 +193,39 @@ fn stop(launch: &Stored, directories: &Directories) -> Outcome {
 }
 
 /// Opens a shell beside a launch, on this terminal, to its end; what there is to say of it.
-pub(super) fn open_shell(launch: &str) -> Outcome {
-    let own = std::env::current_exe();
-    let run = own.and_then(|own| std::process::Command::new(own).args(["shell", launch]).status());
-    match run {
+pub(super) fn open_shell(launch: &str, alarm: &Alarm) -> Outcome {
+    // Not by its path: that may have been replaced meanwhile.
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("paddock").args(["shell", launch]);
+    match alarm.run(&mut command) {
         Ok(status) if status.success() => {
             Outcome::Said(Tone::Plain, format!("the shell beside launch {launch} has ended"))
         }
         Ok(status) => Outcome::Said(Tone::Notable, format!("paddock shell {launch}: {status}")),
         Err(e) => Outcome::Said(Tone::Bad, format!("paddock shell does not start: {}", e.kind())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::overlay::tests::store;
+    use crate::state::Phase;
+
+    #[test]
+    fn pins_are_those_of_a_launch_with_its_projects_file() {
+        let root = tempfile::tempdir().unwrap();
+        let own = Directories::below(root.path());
+        let id = "bcdfbcdfbcdf";
+        let _lock = store(&own, id, Phase::Running);
+        let lines = || match perform(Action::Pins(id.into()), &own).unwrap() {
+            Outcome::Pins { launch, lines } if launch == id => lines.join("\n"),
+            outcome => panic!("{outcome:?}"),
+        };
+        assert!(!lines().contains(".paddock.toml"), "control: {}", lines());
+        let workspace = own.home.join("project");
+        std::fs::create_dir(&workspace).unwrap();
+        std::fs::write(workspace.join(".paddock.toml"), "[nonsense]\n").unwrap();
+        assert!(lines().contains("project/.paddock.toml"), "{}", lines());
     }
 }

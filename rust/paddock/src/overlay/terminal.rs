@@ -3,10 +3,13 @@
 
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use confine::Pid;
+use confine::pidfd::PidFd;
 use crossterm::{cursor, event, execute, terminal};
 use ratatui::backend::CrosstermBackend;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -24,6 +27,9 @@ const MOUSE_OFF: &[u8] = b"\x1b[?1006l\x1b[?1000l";
 /// For the overlay to end by itself once a signal asks for that: its terminal may
 /// take nothing any more.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// For a program that has the terminal to end when it is asked to: a shell's sandbox is
+/// taken down, too.
+const PATIENCE_WITH_A_PROGRAM: Duration = Duration::from_secs(10);
 
 type Screen = ratatui::Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
@@ -136,10 +142,71 @@ pub(super) struct Woken {
 pub(super) struct Alarm {
     woken: OwnedFd,
     waker: Waker,
-    /// The last signal that asks for something.
-    signal: Arc<AtomicI32>,
-    /// A program has the terminal: what is typed is for that one.
-    is_lent: Arc<AtomicBool>,
+    pending: Arc<Pending>,
+    lent: Arc<Mutex<Lent>>,
+}
+
+/// Signals that came and were not acted on yet, a bit each, as the kernel keeps them: one
+/// that says little does not hide one that says much.
+#[derive(Debug, Default)]
+struct Pending(AtomicU64);
+
+impl Pending {
+    fn add(&self, signal: i32) {
+        self.0.fetch_or(1 << signal, Ordering::SeqCst);
+    }
+
+    /// All of them, once; those that end a program have the lowest numbers.
+    fn take(&self) -> impl Iterator<Item = i32> + use<> {
+        let signals = self.0.swap(0, Ordering::SeqCst);
+        (0..64).filter(move |signal| signals & (1 << signal) != 0)
+    }
+}
+
+/// Who else has the terminal.
+#[derive(Debug, Default)]
+struct Lent {
+    /// What is typed is for somebody else.
+    is_lent: bool,
+    /// The overlay was asked to end: it starts nobody any more.
+    is_ending: bool,
+    to: Option<PidFd>,
+}
+
+fn lock(lent: &Mutex<Lent>) -> MutexGuard<'_, Lent> {
+    lent.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn run(command: &mut Command, lent: &Mutex<Lent>) -> io::Result<ExitStatus> {
+    let mut child = {
+        let mut lent = lock(lent);
+        if lent.is_ending {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let child = command.spawn()?;
+        let pid = Pid::new(child.id().cast_signed());
+        // One that has ended already needs no end.
+        lent.to = pid.and_then(|pid| PidFd::open(pid).ok());
+        child
+    };
+    let status = child.wait();
+    lock(lent).to = None;
+    status
+}
+
+/// Ends whoever has the terminal, and waits for that: it would be left on it.
+fn end_program(lent: &Mutex<Lent>) {
+    let program = {
+        let mut lent = lock(lent);
+        lent.is_ending = true;
+        lent.to.take()
+    };
+    let Some(program) = program else { return };
+    let _ = program.signal(Signal::TERM);
+    if !program.wait_ended(PATIENCE_WITH_A_PROGRAM).unwrap_or(true) {
+        let _ = program.signal(Signal::KILL);
+        let _ = program.wait_ended(PATIENCE);
+    }
 }
 
 /// Wakes a thread that waits in `poll(2)`.
@@ -170,18 +237,19 @@ impl Alarm {
     /// When there is no descriptor or thread for it.
     pub(super) fn set() -> io::Result<Self> {
         let (waker, woken) = Waker::new()?;
-        let (signal, is_lent) = (Arc::new(AtomicI32::new(0)), Arc::new(AtomicBool::new(false)));
+        let (pending, lent) = (Arc::<Pending>::default(), Arc::<Mutex<Lent>>::default());
         let mut signals = Signals::new([SIGTERM, SIGHUP, SIGINT, SIGQUIT, SIGTSTP, SIGWINCH])?;
-        let (told, lent, overlay) = (signal.clone(), is_lent.clone(), waker.clone());
+        let (told, program, overlay) = (pending.clone(), lent.clone(), waker.clone());
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             for signal in &mut signals {
                 let is_end = matches!(signal, SIGTERM | SIGHUP);
-                if lent.load(Ordering::SeqCst) && !is_end {
+                if lock(&program).is_lent && !is_end {
                     continue;
                 }
-                told.store(signal, Ordering::SeqCst);
+                told.add(signal);
                 overlay.wake();
                 if is_end {
+                    end_program(&program);
                     std::thread::sleep(PATIENCE);
                     // Standard output may be held by whoever waits for it.
                     let _ = terminal::disable_raw_mode();
@@ -189,7 +257,7 @@ impl Alarm {
                 }
             }
         })?;
-        Ok(Self { woken, waker, signal, is_lent })
+        Ok(Self { woken, waker, pending, lent })
     }
 
     pub(super) fn waker(&self) -> Waker {
@@ -214,14 +282,27 @@ impl Alarm {
         }
     }
 
-    /// The last signal, once.
-    pub(super) fn signal(&self) -> Option<i32> {
-        Some(self.signal.swap(0, Ordering::SeqCst)).filter(|signal| *signal != 0)
+    /// The signals that came, once.
+    pub(super) fn signals(&self) -> impl Iterator<Item = i32> + use<> {
+        self.pending.take()
     }
 
     /// While a program has the terminal, its keys are no signals to the overlay.
-    pub(super) fn is_lent(&self, lent: bool) {
-        self.is_lent.store(lent, Ordering::SeqCst);
+    pub(super) fn is_lent(&self, is_lent: bool) {
+        lock(&self.lent).is_lent = is_lent;
+    }
+
+    /// Whether the overlay was asked to end.
+    pub(super) fn is_ending(&self) -> bool {
+        lock(&self.lent).is_ending
+    }
+
+    /// Runs a program on the terminal, to its end. It does not outlive the overlay.
+    ///
+    /// # Errors
+    /// When it does not start, or no longer may.
+    pub(super) fn run(&self, command: &mut Command) -> io::Result<ExitStatus> {
+        run(command, &self.lent)
     }
 }
 
@@ -251,4 +332,97 @@ fn is_job() -> bool {
         getsid(Some(parent)).ok() == getsid(None).ok()
             && getpgid(Some(parent)).ok() != Some(getpgrp())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+
+    use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+    use rustix::termios::tcgetattr;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_does_not_hide_another() {
+        let pending = Pending::default();
+        for signal in [SIGINT, SIGWINCH, SIGWINCH, SIGTSTP] {
+            pending.add(signal);
+        }
+        assert_eq!(pending.take().collect::<Vec<_>>(), [SIGINT, SIGTSTP, SIGWINCH]);
+        assert_eq!(pending.take().next(), None, "each is told once");
+    }
+
+    #[test]
+    fn whoever_has_the_terminal_is_ended_and_nobody_gets_it_after() {
+        let lent = Arc::<Mutex<Lent>>::default();
+        let runs = lent.clone();
+        let cat = std::thread::spawn(move || {
+            // Nobody writes, and nobody closes it.
+            let (input, _writer) = io::pipe().unwrap();
+            run(Command::new("cat").stdin(input), &runs).unwrap()
+        });
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while lock(&lent).to.is_none() {
+            assert!(std::time::Instant::now() < deadline && !cat.is_finished());
+            std::thread::yield_now();
+        }
+        end_program(&lent);
+        assert_eq!(cat.join().unwrap().signal(), Some(SIGTERM));
+        let refused = run(&mut Command::new("true"), &lent).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::Interrupted);
+    }
+
+    /// Set where this test is its own child.
+    const CHILD: &str = "PADDOCK_TEST_PANICS";
+
+    /// A panic ends the process: so this is done in one of its own.
+    #[test]
+    fn a_panic_gives_the_terminal_back_before_its_message() {
+        if std::env::var_os(CHILD).is_some() {
+            let _terminal = Terminal::take().unwrap();
+            assert!(terminal::is_raw_mode_enabled().unwrap(), "control: it has been taken");
+            // Whichever thread's it is.
+            let _ = std::thread::spawn(|| panic!("a panic of a thread")).join();
+            unreachable!("the process ends with it");
+        }
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let keyboard = openpt(flags).unwrap();
+        grantpt(&keyboard).unwrap();
+        unlockpt(&keyboard).unwrap();
+        let line = ioctl_tiocgptpeer(&keyboard, flags).unwrap();
+        let settings = || format!("{:?}", tcgetattr(&line).unwrap());
+        let before = settings();
+        let stdio = || line.try_clone().unwrap();
+        let name = "overlay::terminal::tests::a_panic_gives_the_terminal_back_before_its_message";
+        let mut child = Command::new("/proc/self/exe")
+            .args(["--exact", name, "--nocapture"])
+            .env(CHILD, "1")
+            .env("RUST_BACKTRACE", "0")
+            .stdin(stdio())
+            .stdout(stdio())
+            .stderr(stdio())
+            .spawn()
+            .unwrap();
+        let handle = PidFd::open(Pid::new(child.id().cast_signed()).unwrap()).unwrap();
+        let has_ended = handle.wait_ended(Duration::from_secs(60)).unwrap();
+        if !has_ended {
+            child.kill().unwrap();
+        }
+        let status = child.wait().unwrap();
+        assert_eq!(settings(), before);
+        drop(line);
+        let mut output = Vec::new();
+        // Reading fails where there is no more.
+        let _ = File::from(keyboard).read_to_end(&mut output);
+        let output = String::from_utf8_lossy(&output);
+        assert_eq!((has_ended, status.signal()), (true, Some(6)), "{output}");
+        let (taken, rest) = output.split_once("\x1b[?1049h").expect("control: it was taken");
+        assert!(!taken.contains("a panic"), "{output}");
+        let (given_back, message) = rest.split_once("\x1b[?1049l").expect("it was given back");
+        assert!(given_back.contains("\x1b[?1000l"), "no mouse reports: {output}");
+        assert!(message.contains("a panic of a thread"), "{output}");
+    }
 }
