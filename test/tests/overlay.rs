@@ -367,8 +367,9 @@ fn a_keeper_that_takes_a_question_and_is_silent_holds_up_nobody() {
     let shown = Shown::start(&host, 24, 100);
     let terminal = &shown.terminal;
     terminal.wait_for("✓ confined");
-    terminal.wait_for("does not answer within 2 s");
     terminal.wait_for("? unknown");
+    terminal.send("k");
+    terminal.wait_for("does not answer within 2 s");
     terminal.wait_for("✓ confined");
     assert!(calls.load(Ordering::SeqCst) > 0, "control: it was asked");
     let asked = Instant::now();
