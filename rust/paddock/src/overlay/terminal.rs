@@ -364,7 +364,7 @@ mod tests {
             let (input, _writer) = io::pipe().unwrap();
             run(Command::new("cat").stdin(input), &runs).unwrap()
         });
-        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + Duration::from_mins(1);
         while lock(&lent).to.is_none() {
             assert!(std::time::Instant::now() < deadline && !cat.is_finished());
             std::thread::yield_now();
@@ -407,7 +407,7 @@ mod tests {
             .spawn()
             .unwrap();
         let handle = PidFd::open(Pid::new(child.id().cast_signed()).unwrap()).unwrap();
-        let has_ended = handle.wait_ended(Duration::from_secs(60)).unwrap();
+        let has_ended = handle.wait_ended(Duration::from_mins(1)).unwrap();
         if !has_ended {
             child.kill().unwrap();
         }

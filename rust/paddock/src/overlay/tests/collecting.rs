@@ -19,7 +19,7 @@ use crate::standing::Held;
 use crate::state::Phase;
 
 /// For what is waited for to come.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A collector, and what it shows.
 struct Collecting {
