@@ -272,6 +272,38 @@ fn a_path_is_granted_with_later_launches() {
 }
 
 #[test]
+fn what_an_agent_put_in_the_place_of_what_it_asked_for_is_not_granted() {
+    let host = Host::new();
+    let secret = host.write("secret/key", "x\n").parent().unwrap().to_owned();
+    let asked_for = host.workspace().join("build");
+    let asked_for = asked_for.to_str().unwrap();
+    let mut told = Told::start(&host, "sealed");
+    assert_eq!(told.run("mkdir -p build/deep").1, 0);
+    told.begin(&format!("paddock ask path {asked_for} --write --wait 30"));
+    let asked = told.wait_for_questions(1);
+    assert_eq!(asked["questions"][0]["wanted"]["path"]["path"], asked_for);
+    // As the agent could, between the question and the answer.
+    std::fs::remove_dir_all(asked_for).unwrap();
+    std::os::unix::fs::symlink(&secret, asked_for).unwrap();
+    let run = told.grant(&["path", asked_for, "--write", "--always"]);
+    assert_eq!(run.code(), Some(125), "{run:?}");
+    let wanted =
+        format!("a link in it that an agent may have made, and leads to {}", secret.display());
+    assert!(run.stderr.contains(&wanted), "{run:?}");
+    let kept = std::fs::read_to_string(host.home().join(".config/paddock/config.toml"))
+        .unwrap_or_default();
+    assert!(!kept.contains("secret"), "{kept}");
+    told.wait_for_questions(1);
+    // The control: what is there as it was shown is granted.
+    std::fs::remove_file(asked_for).unwrap();
+    std::fs::create_dir(asked_for).unwrap();
+    let run = told.grant(&["path", asked_for, "--write", "--always"]);
+    assert_eq!(run.code(), Some(0), "{run:?}");
+    assert_eq!(told.end().1, 0);
+    told.launch.terminate();
+}
+
+#[test]
 fn what_cannot_be_granted_is_told() {
     let host = Host::new();
     let told = Told::start(&host, "sealed");

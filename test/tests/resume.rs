@@ -263,3 +263,28 @@ fn an_agent_of_ones_own_goes_on_over_a_port() {
     assert_eq!(run.stdout, "Continued after 1 commands:\n  echo one\ntwo\n", "{}", run.stderr);
     host.assert_nothing_left();
 }
+
+#[test]
+fn a_way_that_leads_elsewhere_by_now_is_not_taken() {
+    let host = Host::new();
+    let above = host.home().join("above");
+    let workspace = above.join("ws");
+    std::fs::create_dir_all(&workspace).unwrap();
+    let named = workspace.to_str().unwrap();
+    let run = host.run(&["run", "standin", "--workspace", named, "--", "-c", "echo one"]);
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    let launch = newest(&host);
+    let run = host.run(&["resume", &launch, "--", "-c", "pwd"]);
+    assert!(run.stdout.ends_with(&format!("{named}\n")), "control: {run:?}");
+    let launch = newest(&host);
+    let (moved, secret) = (host.home().join("moved"), host.home().join("secret"));
+    std::fs::rename(&above, &moved).unwrap();
+    std::fs::create_dir_all(secret.join("ws")).unwrap();
+    std::os::unix::fs::symlink(&secret, &above).unwrap();
+    for command in ["resume", "shell"] {
+        let run = host.run(&[command, &launch, "--", "-c", "pwd"]);
+        let wanted = format!("{named} cannot be used: it leads to {}/ws by now", secret.display());
+        assert_eq!((run.code(), run.stdout.as_str()), (Some(125), ""), "{command}: {}", run.stderr);
+        assert!(run.stderr.contains(&wanted), "{command}: {}", run.stderr);
+    }
+}

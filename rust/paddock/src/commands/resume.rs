@@ -37,6 +37,7 @@ fn request(launch: Stored, options: Resume, directories: &Directories) -> Result
     Ok(Request {
         agent: Some(agent),
         workspace: Some(workspace),
+        is_recorded: true,
         tier: options.tier,
         recorded: Some((id, tier)),
         form: Some(form),

@@ -17,10 +17,9 @@ pub(crate) fn run(options: Run) -> Result<u8, Error> {
             agent: options.agent,
             workspace: options.workspace,
             tier: options.tier,
-            recorded: None,
             form: options.solo.then_some(Form::Solo),
-            resume: false,
             arguments: options.arguments,
+            ..Request::default()
         })
     })
 }

@@ -32,6 +32,9 @@ use warden::Link;
 pub(crate) struct Request {
     pub(crate) agent: Option<String>,
     pub(crate) workspace: Option<PathBuf>,
+    /// That workspace is one of an earlier launch: nothing on the way to it may lead
+    /// elsewhere by now.
+    pub(crate) is_recorded: bool,
     pub(crate) tier: Option<Tier>,
     /// The launch that this one goes on with or is beside, and its tier.
     pub(crate) recorded: Option<(LaunchId, Tier)>,
@@ -98,6 +101,9 @@ impl Plan {
         let chosen = form::choose(&agent, request.form)?;
         let form = chosen.form;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
+        if request.is_recorded {
+            workspace.refuse_another_than(request.workspace.as_deref())?;
+        }
         let config = &config.in_workspace(&workspace.root, directories)?;
         let tier =
             config.tier_of(request.tier, request.recorded.as_ref().map(|(_, tier)| *tier))?;

@@ -65,6 +65,21 @@ impl Workspace {
         check(&root, directories)?;
         Ok(Self { git: linked_git(&root), root })
     }
+
+    /// Refuses a workspace to which a path without links led once, and now leads by one:
+    /// an agent that may write above it can have put it there.
+    ///
+    /// # Errors
+    /// Where it leads.
+    pub(super) fn refuse_another_than(&self, recorded: Option<&Path>) -> Result<(), Error> {
+        match recorded {
+            Some(recorded) if recorded != self.root => Err(Error::Workspace {
+                path: recorded.to_owned(),
+                reason: format!("it leads to {} by now", shown(&self.root)),
+            }),
+            _ => Ok(()),
+        }
+    }
 }
 
 fn refuse_link(path: &Path) -> Result<(), Error> {

@@ -82,6 +82,8 @@ pub(super) struct App {
     pub(super) snapshot: Arc<Snapshot>,
     /// Nothing has been found yet.
     pub(super) is_first: bool,
+    /// The person has moved to a launch.
+    has_chosen: bool,
     selected: Option<String>,
     pub(super) view: View,
     /// The launch that the view is about; without one it is the one that is selected.
@@ -112,6 +114,7 @@ impl App {
             size,
             snapshot: Arc::default(),
             is_first: true,
+            has_chosen: false,
             selected: None,
             view: View::Launches,
             subject: None,
@@ -170,10 +173,18 @@ impl App {
             let launch = launch.clone();
             self.dialogue = Some(Dialogue::NothingAsked { launch, was_asked: true });
         }
-        if self.selected().is_some() {
-            return None;
+        // What has ended may be found before what runs, which stands before it.
+        let is_behind = |(place, row): (usize, &Row)| {
+            !self.has_chosen && place > 0 && row.standing.state == "ended"
+        };
+        let place = match self.selected() {
+            Some(selected) if is_behind(selected) => 0,
+            Some(_) => return None,
+            None => place,
+        };
+        if self.selected().is_none() {
+            self.leave_what_is_gone();
         }
-        self.leave_what_is_gone();
         let launches = &self.snapshot.launches;
         let next = launches.get(place).or_else(|| launches.last());
         let before =
@@ -453,6 +464,7 @@ impl App {
 
     fn select(&mut self, place: usize) -> Option<Effect> {
         let id = self.snapshot.launches.get(place)?.standing.launch.clone();
+        self.has_chosen = true;
         if self.selected.as_ref() == Some(&id) {
             return None;
         }

@@ -1,10 +1,16 @@
 //! Showing a person one of herdr's panes: asked by a person, from outside.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::HerdrClient;
+
+/// To a request that has nothing to tell a hundred bytes are enough.
+const MOST_REPLY_BYTES: usize = 16 << 10;
+/// A person waits for it, and herdr may be drawing.
+const LIMIT: Duration = Duration::from_secs(3);
 
 /// Has the herdr at `socket` bring a pane to the front.
 ///
@@ -15,7 +21,8 @@ pub(crate) fn focus_pane(socket: &Path, pane_id: &str) -> Result<(), String> {
         "id": "paddock", "method": "pane.focus", "params": { "pane_id": pane_id },
     });
     let line = format!("{request}\n");
-    let answer = HerdrClient::new(socket).send(line.as_bytes()).map_err(|e| e.to_string())?;
+    let client = HerdrClient::within(socket, LIMIT, MOST_REPLY_BYTES);
+    let answer = client.send(line.as_bytes()).map_err(|e| e.to_string())?;
     let answer: Value =
         serde_json::from_slice(&answer).map_err(|_| "herdr's answer is no JSON".to_owned())?;
     match answer["error"]["message"].as_str() {
