@@ -25,6 +25,8 @@ self="sh $root/scripts/install-binary.sh"
 bin=$root/bin
 umask 022
 mkdir -p "$bin"
+# What a run that was killed left behind, an hour ago or longer.
+find "$bin" -maxdepth 1 -name '.new.*' -type d -mmin +60 -exec rm -rf {} +
 new=$(mktemp -d "$bin/.new.XXXXXX") || die "$bin cannot be written; make it yours, then type: $self"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -35,7 +37,7 @@ published() { # FILE GIVEN
     if [ -z "$digest" ] && [ -f "$1.sha256" ]; then
         read -r digest _ <"$1.sha256" || [ -n "$digest" ] || digest=
     fi
-    printf '%s' "$digest" | tr 'A-F' 'a-f'
+    printf '%s' "$digest" | tr -d '\r' | tr 'A-F' 'a-f'
 }
 
 take() { # FILE NAME GIVEN VARIABLE
@@ -76,6 +78,9 @@ chmod 755 "$new/paddock" "$new/paddock-warden"
 
 # Each takes its place whole. The first is of no use without the other, and the launcher
 # wants both.
+for name in paddock-warden paddock; do
+    [ ! -d "$bin/$name" ] || die "$bin/$name is a directory: move it away, then type: $self"
+done
 for name in paddock-warden paddock; do
     mv -f "$new/$name" "$bin/$name"
 done

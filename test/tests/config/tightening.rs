@@ -263,3 +263,25 @@ fn a_project_that_wants_the_launch_stopped_has_it_stopped() {
     assert_eq!(run.code(), Some(126), "{run:?}");
     host.assert_nothing_left();
 }
+
+#[test]
+fn a_project_file_draws_nothing_and_is_told_of_in_a_line() {
+    let host = Host::new();
+    let hostile = "[agents.\"\\u001b]52;c;ZXZpbA==\\u0007\\npaddock: launch x\"]\nhosts = []\n";
+    let many: String = (0..100).map(|n| format!("[agents.\"a{n}\"]\nhosts = []\n")).collect();
+    project(&host, &format!("{hostile}{many}"));
+    for arguments in [&["run", "--dry-run", "standin"][..], &["shell", "--", "-c", "true"]] {
+        let run = host.run(arguments);
+        assert_eq!(run.code(), Some(0), "{run:?}");
+        let first = run.stderr.lines().next().unwrap();
+        assert!(first.contains("sets agents.\\u{1b}]52;c;"), "{first:?}");
+        assert!(first.ends_with("and 93 more") && first.len() < 1_000, "{first:?}");
+        assert!(!run.stderr.contains('\u{1b}') && !run.stderr.contains("\npaddock: launch x"));
+    }
+    let hosts: Vec<String> = (0..300).map(|n| format!("\"h{n}.test\"")).collect();
+    let file = project(&host, &format!("[egress]\nhosts = [{}]\n", hosts.join(", ")));
+    let run = host.run(&["run", "--dry-run", "standin"]);
+    assert_eq!(run.code(), Some(125), "{run:?}");
+    let wanted = format!("{} is not usable: it names more than 256 hosts", file.display());
+    assert!(run.stderr.contains(&wanted), "{run:?}");
+}
