@@ -42,6 +42,9 @@ fn main() -> anyhow::Result<()> {
     wide.send("n");
     wide.send("l");
     wide.wait_for("self-test");
+    // What is drawn last: the footer.
+    wide.wait_until_gone("a answer");
+    wide.wait_until_gone("o shell");
     picture(&folder.join("overlay-ledger.svg"), &wide)?;
     wide.send("\x03");
 
