@@ -82,9 +82,10 @@ pub(super) struct App {
     pub(super) snapshot: Arc<Snapshot>,
     /// Nothing has been found yet.
     pub(super) is_first: bool,
-    /// The person has moved to a launch.
-    has_chosen: bool,
     selected: Option<String>,
+    /// A key or a click has come. Until then the first launch is selected, whichever
+    /// keeper answers first.
+    is_touched: bool,
     pub(super) view: View,
     /// The launch that the view is about; without one it is the one that is selected.
     subject: Option<String>,
@@ -114,8 +115,8 @@ impl App {
             size,
             snapshot: Arc::default(),
             is_first: true,
-            has_chosen: false,
             selected: None,
+            is_touched: false,
             view: View::Launches,
             subject: None,
             in_details: false,
@@ -173,24 +174,22 @@ impl App {
             let launch = launch.clone();
             self.dialogue = Some(Dialogue::NothingAsked { launch, was_asked: true });
         }
-        // What has ended may be found before what runs, which stands before it.
-        let is_behind = |(place, row): (usize, &Row)| {
-            !self.has_chosen && place > 0 && row.standing.state == "ended"
-        };
-        let place = match self.selected() {
-            Some(selected) if is_behind(selected) => 0,
-            Some(_) => return None,
-            None => place,
-        };
+        if self.is_touched && self.selected().is_some() {
+            return None;
+        }
         if self.selected().is_none() {
             self.leave_what_is_gone();
         }
         let launches = &self.snapshot.launches;
+        let place = if self.is_touched { place } else { 0 };
         let next = launches.get(place).or_else(|| launches.last());
         let before =
             std::mem::replace(&mut self.selected, next.map(|row| row.standing.launch.clone()));
+        if before == self.selected {
+            return None;
+        }
         self.scroll = 0;
-        (before != self.selected).then_some(Effect::Selected)
+        Some(Effect::Selected)
     }
 
     /// Closes what was about the launch that was selected: the keys would be about
@@ -226,6 +225,7 @@ impl App {
     }
 
     pub(super) fn on_event(&mut self, event: Event) -> Option<Effect> {
+        self.is_touched |= matches!(event, Event::Key(_) | Event::Mouse(_));
         match event {
             Event::Key(key) if is_press(key) => {
                 self.message = None;
@@ -464,7 +464,6 @@ impl App {
 
     fn select(&mut self, place: usize) -> Option<Effect> {
         let id = self.snapshot.launches.get(place)?.standing.launch.clone();
-        self.has_chosen = true;
         if self.selected.as_ref() == Some(&id) {
             return None;
         }

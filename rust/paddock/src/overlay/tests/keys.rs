@@ -212,6 +212,19 @@ fn what_was_refused_is_counted_since_it_was_looked_at() {
 }
 
 #[test]
+fn the_first_is_selected_whichever_answers_first_until_a_key_comes() {
+    let mut second_alone = several();
+    second_alone.launches.remove(0);
+    for (keys, wanted) in [("", "bcdfbcdfbcdf"), ("?", "ghjkghjkghjk")] {
+        let mut app = app(COLOURS, second_alone.clone());
+        typed(&mut app, keys);
+        let effect = app.take(Arc::new(several()));
+        assert_eq!(selected(&app), wanted);
+        assert_eq!(effect.is_some(), keys.is_empty());
+    }
+}
+
+#[test]
 fn a_launch_that_goes_leaves_its_place_to_the_next() {
     let mut app = fresh();
     typed(&mut app, "jj");
