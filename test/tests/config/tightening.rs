@@ -268,8 +268,8 @@ fn a_project_that_wants_the_launch_stopped_has_it_stopped() {
 fn a_project_file_draws_nothing_and_is_told_of_in_a_line() {
     let host = Host::new();
     let hostile = "[agents.\"\\u001b]52;c;ZXZpbA==\\u0007\\npaddock: launch x\"]\nhosts = []\n";
-    let many: String = (0..100).map(|n| format!("[agents.\"a{n}\"]\nhosts = []\n")).collect();
-    project(&host, &format!("{hostile}{many}"));
+    let many: Vec<String> = (0..100).map(|n| format!("[agents.\"a{n}\"]\nhosts = []\n")).collect();
+    project(&host, &format!("{hostile}{}", many.concat()));
     for arguments in [&["run", "--dry-run", "standin"][..], &["shell", "--", "-c", "true"]] {
         let run = host.run(arguments);
         assert_eq!(run.code(), Some(0), "{run:?}");
