@@ -2,8 +2,8 @@
 # usage: scripts/install-keybindings.sh
 #
 # Adds Paddock's chords to herdr's configuration: prefix+shift+a starts an agent,
-# prefix+shift+b starts this pane's anew, prefix+shift+s opens a shell, prefix+shift+o
-# shows the sandboxes. What is in the file stays, and a chord that is taken does, too.
+# prefix+shift+b goes on with the agent in fresh sandboxes, prefix+shift+s opens a shell,
+# prefix+shift+o shows the sandboxes. What is in the file stays, and a chord that is taken does, too.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib.sh"
@@ -17,7 +17,7 @@ case ${1:-} in
 *) die "unknown argument: $1; type: $0 --help" ;;
 esac
 
-for paddock in "$target/release/paddock" "$target/debug/paddock" "$(type -P paddock || true)"; do
+for paddock in "$root/bin/paddock" "$target/release/paddock" "$target/debug/paddock" "$(type -P paddock || true)"; do
     [[ ! -x $paddock ]] || exec "$paddock" herdr install-keybindings
 done
 die "paddock is not built yet; type: cargo build --release"

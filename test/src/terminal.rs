@@ -94,6 +94,14 @@ impl Terminal {
         (&self.keyboard).write_all(keys.as_bytes()).expect("keys");
     }
 
+    /// How many bytes of what was typed no program has read yet.
+    ///
+    /// # Panics
+    /// When the terminal cannot tell.
+    pub fn unread(&self) -> u64 {
+        rustix::io::ioctl_fionread(&self.line).expect("FIONREAD")
+    }
+
     /// What is on the screen, without what is blank at the end of a line.
     pub fn text(&self) -> String {
         lock(&self.screen).screen().contents()

@@ -512,3 +512,119 @@ fn doctor_tells_in_a_few_words_what_this_host_reaches_or_what_is_missing() {
     assert!(failed.text("message").contains("nono"), "{failed:#?}");
     all_over(&host, &herdr);
 }
+
+#[test]
+fn an_agent_is_started_by_the_name_of_its_directory_not_by_that_in_its_file() {
+    let host = host();
+    // Its file says another's name, that of an agent with a policy of its own.
+    host.add_agent("strict", &standin_file("boxed"));
+    let wait = format!("arguments = [\"-c\", {UNTIL_END:?}]\n");
+    host.configure(&format!("agent = \"strict\"\n[agents.strict]\n{wait}[agents.boxed]\n{wait}"));
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    for action in ["open-shell", "start-agent"] {
+        let started = herdr.act(action);
+        assert_eq!(started.assert_done().text("agent"), "strict", "{action}");
+        assert_eq!(record(&host, &started)["agent"], "strict", "{action}");
+        let opened = herdr.received("plugin.pane.open").pop().unwrap();
+        let order = opened["params"]["env"]["PADDOCK_PANE"].as_str().unwrap();
+        let order: Value = serde_json::from_str(order).unwrap();
+        assert_eq!(order["what"], "strict", "{action}");
+        herdr.close(started.text("paneId"));
+        until_ended(&host, started.text("launch"));
+        herdr.shell_pane(&host.workspace());
+    }
+    all_over(&host, &herdr);
+}
+
+#[test]
+fn a_pane_whose_order_cannot_be_read_starts_nothing() {
+    let host = host();
+    for kind in ["agent", "shell", "resume"] {
+        let mut command = host.paddock();
+        command.args(["herdr", "pane", kind]).env("PADDOCK_PANE", "{\"what\":");
+        let run = paddock_test::host::finish(command);
+        assert!(run.stdout.contains("PADDOCK_PANE cannot be read"), "{kind}: {run:?}");
+        assert!(run.stdout.contains("any key closes this pane"), "{kind}: {run:?}");
+    }
+    assert_eq!(host.records(), [] as [Value; 0]);
+    host.assert_nothing_left();
+}
+
+#[test]
+fn what_a_program_left_on_in_its_terminal_neither_hides_the_reason_nor_closes_its_pane() {
+    use paddock_test::terminal::Terminal;
+    let host = host();
+    let terminal = Terminal::open();
+    let before = terminal.modes();
+    // Concealed, on the alternate screen, with mouse reports, in the middle of a title.
+    let left_on = "printf 'kept\\r\\n\\033[?1049h\\033[?1003h\\033[?1006h\\033[?2004h\\033[?1h\\033=\\033[?25l\\033[2;3r\\033[?6h\\033[8m\\033]0;half'";
+    let mut command = terminal.program(&host, "sh");
+    command.args(["-c", &format!("{left_on}; exec \"$0\" herdr pane held")]);
+    command.arg(paddock_test::host::paddock());
+    command.env("PADDOCK_PANE", "{\"text\":\"this is why\"}");
+    let mut child = command.spawn().unwrap();
+    terminal.wait_for("any key closes this pane");
+    let text = terminal.text();
+    assert!(text.contains("kept") && text.contains("this is why"), "{text}");
+    let (_, states) = terminal.modes();
+    assert_eq!(states, before.1, "{text}");
+    // A mouse report, an answer to a question, a focus report: none is a key.
+    terminal.send("\x1b[<35;4;5M\x1b[?62;22c\x1b]11;rgb:1e/1e/1e\x1b\\\x1b[I");
+    until("it has read them", || terminal.unread() == 0);
+    assert!(child.try_wait().unwrap().is_none(), "{}", terminal.text());
+    terminal.send("x");
+    until("it closes", || child.try_wait().unwrap().is_some());
+    assert_eq!(terminal.modes(), before);
+}
+
+#[test]
+fn herdr_is_asked_once_for_each_launch_that_could_be_the_focused_panes() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    let shell = herdr.shell_pane(&host.workspace());
+    herdr.act("start-agent").assert_done();
+    herdr.act("start-agent").assert_done();
+    herdr.focus(Some(&shell));
+    let before = herdr.received("pane.get").len();
+    herdr.act("info").assert_failed("target");
+    assert_eq!(herdr.received("pane.get").len(), before + 2);
+    all_over(&host, &herdr);
+}
+
+#[test]
+fn the_keys_are_bound_also_where_no_herdr_runs() {
+    let host = host();
+    let herdr = host.script("herdr", "#!/bin/sh\necho 'config: ok'\n");
+    let file = host.home().join(".config/herdr/config.toml");
+    for socket in [None, Some(host.home().join("none.sock"))] {
+        let _ = std::fs::remove_file(&file);
+        let mut command = host.paddock();
+        command.args(["herdr", "install-keybindings"]).env("HERDR_BIN_PATH", &herdr);
+        command.envs(socket.map(|socket| ("HERDR_SOCKET_PATH", socket)));
+        let bound = Acted::from(paddock_test::host::finish(command));
+        bound.assert_done();
+        assert!(std::fs::read_to_string(&file).unwrap().contains("paddock.reconnect"));
+    }
+    host.assert_nothing_left();
+}
+
+#[test]
+fn doctor_and_prune_tell_what_kind_of_failure_it_is() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    let started = herdr.act("start-agent");
+    started.assert_done();
+    herdr.act("stop").assert_done();
+    let record = host.launches().join(started.text("launch")).join("record.json");
+    std::fs::write(&record, "{").unwrap();
+    let pruned = herdr.act("prune-mappings");
+    pruned.assert_failed("unknown");
+    assert_eq!(pruned.result["errors"].as_array().unwrap().len(), 1, "{pruned:#?}");
+    std::fs::remove_dir_all(record.parent().unwrap()).unwrap();
+    herdr.act("prune-mappings").assert_done();
+    host.configure("agnt = \"boxed\"\n");
+    herdr.act("doctor").assert_failed("config");
+    all_over(&host, &herdr);
+}

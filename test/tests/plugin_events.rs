@@ -118,6 +118,7 @@ fn a_herdr_that_says_nothing_holds_no_event_up() {
 fn after_a_restart_no_agent_runs_and_its_pane_says_how_to_go_on() {
     let host = host();
     let herdr = PluginHost::start(&host);
+    herdr.start_again();
     let started = start(&herdr, &host.workspace());
     let pane = started.text("paneId").to_owned();
     let launch = started.text("launch").to_owned();
@@ -187,6 +188,80 @@ fn what_cannot_be_read_is_told_and_ends_nothing() {
     assert_eq!(run.code(), Some(125), "{run:?}");
     assert!(run.stderr.contains("HERDR_PLUGIN_EVENT_JSON"), "{run:?}");
     assert_eq!(phase(&host, &started), "running");
+    herdr.end();
+    host.assert_nothing_left();
+}
+
+/// A launch that is not herdr's child, but says that it is in that pane.
+fn launch_of<'a>(host: &'a Host, pane: &str) -> paddock_test::host::Launch<'a> {
+    let mut command = host.agent_command("boxed", &[], &[]);
+    command.env("HERDR_PANE_ID", pane).env("HERDR_SOCKET_PATH", host.home().join("h.sock"));
+    host.start(command)
+}
+
+#[test]
+fn one_bad_answer_at_a_start_leaves_one_launch_as_it_is_and_no_other() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    let [one, two, three] = [(); 3].map(|()| herdr.shell_pane(&host.workspace()));
+    let mut launches = [&one, &two, &three].map(|pane| launch_of(&host, pane));
+    // The middle one, so that it is neither the first nor the last to be looked at.
+    herdr.refuse("pane.get", &two, 100);
+    let seen = herdr.restart();
+    assert_eq!(seen.code(), Some(125), "it is told: {seen:?}");
+    assert!(seen.stderr.contains("as the test wants it"), "{seen:?}");
+    until("the others end", || launches[0].has_ended() && launches[2].has_ended());
+    assert!(!launches[1].has_ended(), "what is not known is not gone");
+    herdr.refuse("pane.get", &two, 0);
+    assert_eq!(herdr.start_again().code(), Some(0));
+    until("it ends, too", || launches[1].has_ended());
+    launches.into_iter().for_each(|launch| drop(launch.end()));
+    herdr.end();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_pane_of_which_herdr_does_not_say_what_runs_in_it_keeps_its_launch() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    let started = start(&herdr, &host.workspace());
+    herdr.refuse("pane.process_info", started.text("paneId"), 100);
+    let seen = herdr.start_again();
+    assert_eq!(seen.code(), Some(125), "it is told: {seen:?}");
+    assert_eq!(phase(&host, &started), "running");
+    // It is asked again before that.
+    herdr.refuse("pane.process_info", started.text("paneId"), 1);
+    let seen = herdr.start_again();
+    assert_eq!(seen.code(), Some(0), "{seen:?}");
+    assert_eq!(phase(&host, &started), "running");
+    herdr.end();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn what_was_stopped_did_not_start_or_is_old_is_no_news_after_a_restart() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    let old = start(&herdr, &host.workspace());
+    herdr.restart();
+    assert_eq!(phase(&host, &old), "ended");
+    assert_eq!(herdr.received("notification.show"), [] as [Value; 0], "the first start");
+
+    let stopped = start(&herdr, &host.workspace());
+    herdr.act("stop").assert_done();
+    let told = herdr.received("notification.show").len();
+    let seen = herdr.restart();
+    assert_eq!(seen.code(), Some(0), "{seen:?}");
+    assert_eq!(herdr.received("notification.show").len(), told);
+    assert_eq!(herdr.title(stopped.text("paneId")), None);
+
+    // The control: one that ends with herdr is.
+    let cut = start(&herdr, &host.workspace());
+    herdr.restart();
+    let shown = herdr.received("notification.show");
+    let shown = &shown.last().unwrap()["params"]["body"];
+    assert!(shown.as_str().unwrap().contains(cut.text("launch")), "{shown}");
+    assert!(!shown.as_str().unwrap().contains(stopped.text("launch")), "{shown}");
     herdr.end();
     host.assert_nothing_left();
 }

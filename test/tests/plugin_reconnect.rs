@@ -144,3 +144,64 @@ fn without_a_launch_a_shell_opens_under_the_configured_agents_policy() {
     herdr.end();
     host.assert_nothing_left();
 }
+
+#[test]
+fn of_several_launches_none_is_chosen_for_a_shell() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    let shell = herdr.shell_pane(&host.workspace());
+    herdr.act("start-agent").assert_done();
+    herdr.act("start-agent").assert_done();
+    herdr.focus(Some(&shell));
+    let before = herdr.received("plugin.pane.open").len();
+    let failed = herdr.act("open-shell");
+    failed.assert_failed("target");
+    assert_eq!(failed.result["launches"].as_array().unwrap().len(), 2, "{failed:#?}");
+    assert_eq!(herdr.received("plugin.pane.open").len(), before);
+    herdr.end();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn a_shell_that_was_stopped_is_opened_again_in_its_pane() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    let opened = herdr.act("open-shell");
+    opened.assert_done();
+    let id = opened.text("paneId").to_owned();
+    herdr.act("stop").assert_done();
+    let held = herdr.pane(&id).expect("it stays to be read");
+    held.terminal.wait_for("r tries again, any other key closes this pane");
+    held.terminal.send("r");
+    let is_again = |record: &Value| {
+        record["launch"] != opened.result["launch"]
+            && record["phase"] == "running"
+            && record["pane"]["paneId"] == *id
+    };
+    until("a shell runs in it", || host.records().iter().any(is_again));
+    herdr.end();
+    host.assert_nothing_left();
+}
+
+#[test]
+fn what_does_not_come_up_in_its_own_pane_is_told_with_its_kind() {
+    let host = host();
+    let herdr = PluginHost::start(&host);
+    herdr.shell_pane(&host.workspace());
+    let started = herdr.act("start-agent");
+    started.assert_done();
+    herdr.act("stop").assert_done();
+    let held = herdr.pane(started.text("paneId")).expect("it stays to be read");
+    held.terminal.wait_for("r goes on with it in a fresh sandbox");
+    let policy = host.home().join(".config/paddock/agents/boxed/server.json");
+    let mut value: Value = serde_json::from_slice(&std::fs::read(&policy).unwrap()).unwrap();
+    value["filesystem"]["read"] = json!([host.workspace()]);
+    std::fs::write(&policy, value.to_string()).unwrap();
+    let failed = herdr.act("reconnect");
+    failed.assert_failed("pin-mismatch");
+    assert_eq!(failed.text("paneId"), started.text("paneId"), "in its pane");
+    assert_eq!(herdr.received("pane.send_text").len(), 1);
+    herdr.end();
+    host.assert_nothing_left();
+}

@@ -38,6 +38,13 @@ impl Shared {
 
     fn perform(self: &Arc<Self>, method: &str, params: &Value) -> Answer {
         let ok = || Ok(json!({ "type": "ok" }));
+        let pane = params["pane_id"].as_str().unwrap_or_default();
+        if let Some(left) = self.lock().refusals.get_mut(&(method.to_owned(), pane.to_owned()))
+            && let Some(fewer) = left.checked_sub(1)
+        {
+            *left = fewer;
+            return Err(("internal_error", "as the test wants it".into()));
+        }
         match method {
             "ping" => Ok(json!({ "type": "pong", "version": "0.8.0", "protocol": 20 })),
             "pane.get" => {

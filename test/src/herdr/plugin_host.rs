@@ -61,6 +61,8 @@ pub(super) struct State {
     pub(super) shows_notifications: bool,
     pub(super) cuts_panes_short: bool,
     pub(super) manner: Manner,
+    /// How often a method of a pane is refused yet.
+    pub(super) refusals: BTreeMap<(String, String), u32>,
     /// Ids that panes had before they were moved.
     pub(super) aliases: BTreeMap<String, String>,
     pub(super) worktree: Option<Value>,
@@ -124,6 +126,11 @@ impl PluginHost {
     /// What it does with requests from here on.
     pub fn set_manner(&self, manner: Manner) {
         self.shared.lock().manner = manner;
+    }
+
+    /// Refuses a method of that pane so often.
+    pub fn refuse(&self, method: &str, pane: &str, times: u32) {
+        self.shared.lock().refusals.insert((method.to_owned(), pane.to_owned()), times);
     }
 
     /// Whether it shows notifications. As it comes, herdr does not.

@@ -30,7 +30,7 @@ pub(crate) use shell::shell;
 pub(crate) use status::status;
 #[cfg(test)]
 pub(crate) use status::to_json as status_of;
-pub(crate) use stop::{end_launch, stop};
+pub(crate) use stop::{KEEPER_GONE, end_launch, stop};
 pub(crate) use verify::{ask as verify_now, look, verify};
 
 use serde_json::{Value, json};

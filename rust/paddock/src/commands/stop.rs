@@ -19,6 +19,8 @@ use crate::state::{KeeperLock, Phase, Record, Stored};
 const LIMIT: Duration = Duration::from_secs(20);
 /// For one that does not answer any more because it is at its end already.
 const LAST_STEPS: Duration = Duration::from_secs(2);
+/// Why a launch ended whose keeper had not written it down.
+pub(crate) const KEEPER_GONE: &str = "its keeper was gone";
 
 /// Ends launches; 0 when nothing of them is left.
 pub(crate) fn stop(which: &Which) -> Result<u8, Error> {
@@ -124,7 +126,7 @@ fn take_over(launch: &Stored) -> std::io::Result<KeeperLock> {
 /// What a keeper that was killed could not do.
 fn tidy(launch: &Stored, mut record: Record, lock: &KeeperLock) -> std::io::Result<()> {
     remove_leftovers(&record, &launch.directory)?;
-    record.end(status::FAILED, Some("its keeper was gone".into()));
+    record.end(status::FAILED, Some(KEEPER_GONE.into()));
     record.namespaces = None;
     record.store(lock).map_err(std::io::Error::other)
 }

@@ -68,7 +68,7 @@ pub(crate) use questions::{Scope, Wanted};
 pub(crate) use stage::remove_tree;
 pub(crate) use stop::{end_processes, members_left};
 pub(crate) use survey::{Surveyed, survey};
-pub(crate) use sweep::sweep_abandoned;
+pub(crate) use sweep::{REPORT, sweep_abandoned};
 
 /// How long nono gets to give the terminal back once the agent has ended.
 const FAREWELL: Duration = Duration::from_secs(2);

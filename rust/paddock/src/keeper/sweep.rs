@@ -12,6 +12,11 @@ use crate::state::KeeperLock;
 /// A start comes to its record, or ends, in far less.
 const AGE: Duration = Duration::from_mins(1);
 
+/// An action waits for less.
+const REPORT_AGE: Duration = Duration::from_mins(10);
+/// How the names of those files begin.
+pub(crate) const REPORT: &str = "pane-";
+
 /// The ending of a launch's directory that is being removed.
 pub(super) const GOING: &str = "going";
 
@@ -43,6 +48,9 @@ pub(crate) fn sweep_abandoned(directories: &Directories) -> Vec<Error> {
         }
         remove(state);
     }
+    for report in old_reports(&directories.runtime) {
+        let _ = std::fs::remove_file(&report);
+    }
     for launch in old_launches(&directories.runtime) {
         let state = launch.file_name().map(|id| directories.launches().join(id));
         // Its record may be kept elsewhere: another `XDG_STATE_HOME`, the same sockets.
@@ -68,12 +76,29 @@ fn half_removed(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// The directories in `directory` that have a launch's name and are old.
 fn old_launches(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_launch = |name: String| LaunchId::try_from(name).is_ok();
+    old(directory, AGE, std::fs::FileType::is_dir, is_launch)
+}
+
+/// The files by which the plugin's actions are told why a launch failed, older than any
+/// action waits: what is there still was left by one that was killed.
+fn old_reports(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_report = |name: String| name.starts_with(REPORT);
+    old(directory, REPORT_AGE, std::fs::FileType::is_file, is_report)
+}
+
+fn old(
+    directory: &Path,
+    least: Duration,
+    is_kind: fn(&std::fs::FileType) -> bool,
+    is_name: fn(String) -> bool,
+) -> impl Iterator<Item = PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        LaunchId::try_from(entry.file_name().into_string().ok()?).ok()?;
-        let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_dir)?;
+    entries.filter_map(move |entry| {
+        let is_wanted = entry.file_name().into_string().is_ok_and(is_name);
+        let metadata = entry.metadata().ok().filter(|m| is_wanted && is_kind(&m.file_type()))?;
         let age = SystemTime::now().duration_since(metadata.modified().ok()?).ok()?;
-        (age >= AGE).then(|| entry.path())
+        (age >= least).then(|| entry.path())
     })
 }
 
@@ -117,11 +142,20 @@ mod tests {
         age(&elsewhere.1);
         let _in_use = take(&elsewhere.1).unwrap().unwrap();
         let starting = make("gggggggggggg", true);
+        let [left, waiting, directory] =
+            ["pane-left", "pane-waiting", "pane-x"].map(|name| own.runtime.join(name));
+        std::fs::create_dir(&directory).unwrap();
+        for report in [&left, &waiting] {
+            std::fs::write(report, "").unwrap();
+        }
+        age(&left);
+        age(&directory);
         assert!(sweep_abandoned(&own).is_empty());
         for (state, launch) in [&kept, &recorded, &starting] {
             assert!(state.exists() && launch.exists(), "{}", state.display());
         }
         assert!(!gone.0.exists() && !gone.1.exists() && !half_gone.1.exists());
         assert!(other.1.exists() && elsewhere.1.exists());
+        assert!(!left.exists() && waiting.exists() && directory.exists());
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Answer {
     pub(crate) process: u32,
     /// It ended with status 0.
     pub(crate) is_good: bool,
+    /// The status that it ended with, unless by a signal.
+    pub(crate) code: Option<i32>,
     pub(crate) output: Vec<u8>,
     pub(crate) errors: Vec<u8>,
 }
@@ -84,6 +86,7 @@ pub(crate) fn ask(
     Ok(Some(Answer {
         process: child.id(),
         is_good: status.success(),
+        code: status.code(),
         output: read(&mut output)?,
         errors: read(&mut errors)?,
     }))

@@ -58,7 +58,7 @@ pub(crate) fn add_for_agent(file: &Path, name: &str, key: &str, entry: &str) -> 
 
 /// Until this is dropped nobody else changes the file: of two additions at once one
 /// would be lost. It is of the directory (`flock(2)`), since the file is replaced.
-fn lock(file: &Path) -> std::io::Result<File> {
+pub(crate) fn lock(file: &Path) -> std::io::Result<File> {
     let directory = file.parent().ok_or(std::io::ErrorKind::NotFound)?;
     std::fs::create_dir_all(directory)?;
     let directory = File::open(directory)?;

@@ -33,7 +33,7 @@ pub(crate) use config::{
 };
 #[cfg(test)]
 pub(crate) use config::{KEYS, Project};
-pub(crate) use config_edit::add_for_agent;
+pub(crate) use config_edit::{add_for_agent, lock as lock_beside};
 pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory, real};
 pub(crate) use environment::{PROXY_USER, Proxy};
 pub(crate) use form::Form;

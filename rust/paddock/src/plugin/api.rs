@@ -1,8 +1,9 @@
 //! What the plugin asks of herdr, over its socket: the `herdr` program may have
 //! been replaced since the server started, and then refuses to speak to it.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -12,6 +13,8 @@ use crate::gate::herdr::{ClientError, HerdrClient};
 
 /// For one request. herdr answers in the loop that draws.
 const LIMIT: Duration = Duration::from_secs(3);
+/// For all that one action or event asks, together.
+const LIMIT_OF_ALL: Duration = Duration::from_secs(15);
 /// The longest reply: a list of panes.
 const MOST_REPLY: usize = 1 << 20;
 /// herdr takes no more of a notification, in characters.
@@ -96,24 +99,55 @@ pub(super) enum Place {
     Popup,
 }
 
-/// herdr.
+/// herdr, as long as it answers: once it has not, nothing more is asked of it.
 #[derive(Clone, Debug)]
 pub(super) struct Herdr {
-    client: HerdrClient,
+    socket: PathBuf,
     plugin: String,
+    /// What is left of the time for all questions; none of it goes between them.
+    left: Cell<Duration>,
+    gives_up: bool,
 }
 
 impl Herdr {
     pub(super) fn of(context: &Context) -> Self {
         Self {
-            client: HerdrClient::within(&context.socket, LIMIT, MOST_REPLY),
+            socket: context.socket.clone(),
             plugin: context.plugin.clone(),
+            left: Cell::new(LIMIT_OF_ALL),
+            gives_up: true,
         }
+    }
+
+    /// The same, asked also after it did not answer: for the start of herdr, which
+    /// finds everything that is left and comes once.
+    pub(super) fn patient(mut self, limit: Duration) -> Self {
+        self.gives_up = false;
+        self.left = Cell::new(limit);
+        self
+    }
+
+    /// Asks it once more after it did not answer: to tell the person that.
+    pub(super) fn try_again(&self) {
+        self.left.set(self.left.get().max(LIMIT));
+    }
+
+    /// Sends a request within what is left of the time for all.
+    fn send(&self, request: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let left = self.left.get();
+        if left.is_zero() {
+            return Err(ClientError::Deadline);
+        }
+        let started = Instant::now();
+        let reply = HerdrClient::within(&self.socket, LIMIT.min(left), MOST_REPLY).send(request);
+        let left = left.saturating_sub(started.elapsed());
+        self.left.set(if self.gives_up && reply.is_err() { Duration::ZERO } else { left });
+        reply
     }
 
     fn ask(&self, method: &'static str, params: &Value) -> Result<Value, ApiError> {
         let request = json!({ "id": "paddock", "method": method, "params": params });
-        let reply = self.client.send(format!("{request}\n").as_bytes())?;
+        let reply = self.send(format!("{request}\n").as_bytes())?;
         let garbage = || ApiError::Garbage { method };
         let mut reply: Value = serde_json::from_slice(&reply).map_err(|_| garbage())?;
         if let Some(error) = reply["error"].as_object() {
@@ -156,6 +190,12 @@ impl Herdr {
         let foreground = info.get("foreground_processes").and_then(Value::as_array);
         let foreground = foreground.into_iter().flatten().filter_map(|one| number(&one["pid"]));
         Ok((info.get("shell_pid").and_then(number), foreground.collect()))
+    }
+
+    /// The first process of a pane.
+    pub(super) fn first_process(&self, id: &str) -> Result<i32, ApiError> {
+        let method = "pane.process_info";
+        self.processes(id)?.0.ok_or(ApiError::Garbage { method })
     }
 
     /// Opens a pane of the plugin's, and tells which; a popup has no id.
@@ -272,4 +312,38 @@ fn cut(text: &str, most: usize) -> String {
         return text;
     }
     text.chars().take(most - 3).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn once_herdr_did_not_answer_it_is_asked_no_more_except_by_who_is_patient() {
+        let root = tempfile::tempdir().unwrap();
+        let socket = root.path().join("s");
+        let context = Context { socket: socket.clone(), ..Context::default() };
+        let herdr = Herdr::of(&context);
+        let patient = Herdr::of(&context).patient(LIMIT);
+        for herdr in [&herdr, &patient] {
+            assert!(matches!(herdr.ping(), Err(ApiError::Client(ClientError::Connect(_)))));
+        }
+        let listener = UnixListener::bind(&socket).unwrap();
+        let serving = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 1024];
+                let _ = stream.read(&mut request).unwrap();
+                let _ = stream.write_all(b"{\"result\":{\"type\":\"pong\"}}\n");
+            }
+        });
+        assert!(matches!(herdr.ping(), Err(ApiError::Client(ClientError::Deadline))));
+        patient.ping().unwrap();
+        herdr.try_again();
+        herdr.ping().unwrap();
+        serving.join().unwrap();
+    }
 }

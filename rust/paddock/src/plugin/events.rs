@@ -52,9 +52,15 @@ pub(super) fn run() -> Result<(), Failure> {
     let desk = Desk::here()?;
     let (launches, _) = stored_launches(&desk.directories);
     let concerned = launches.iter().filter(|l| is_open(l) && concerns(&happened, l, &desk));
-    // Each, whatever becomes of the others.
-    let failures: Vec<Failure> = concerned.filter_map(|l| end(l, &desk).err()).collect();
-    failures.into_iter().next().map_or(Ok(()), Err)
+    // Each, whatever becomes of the others, and none waits for another's end.
+    let directories = &desk.directories;
+    let mut failures = std::thread::scope(|scope| {
+        let ending: Vec<_> =
+            concerned.map(|launch| scope.spawn(move || end(launch, directories).err())).collect();
+        let ended = ending.into_iter().filter_map(|one| one.join().ok().flatten());
+        ended.collect::<Vec<Failure>>().into_iter()
+    });
+    failures.next().map_or(Ok(()), Err)
 }
 
 fn read(text: &str) -> Result<Happened, Failure> {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::files::{read_plain, replace_with_mode, write_new};
-use crate::launch::{LaunchId, ask};
+use crate::launch::{LaunchId, ask, lock_beside};
 use crate::output::shown;
 
 pub(crate) use edit::{Chord, State};
@@ -100,6 +100,14 @@ pub(crate) fn install(place: &Place) -> Result<Installed, KeybindingError> {
     let file = place.config.clone();
     // A dotfiles manager's link stays, and what it leads to is changed.
     let real = resolve(&file)?;
+    let directory = file.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|e| write_failed(&file, &e))?;
+    // From here on no other of Paddock's own changes it.
+    let _lock = lock_beside(&real).map_err(|e| write_failed(&real, &e))?;
     let before = read(&real)?;
     let text = String::from_utf8(before.clone().unwrap_or_default())
         .map_err(|_| unusable(&file, "it is not UTF-8"))?;
@@ -110,12 +118,6 @@ pub(crate) fn install(place: &Place) -> Result<Installed, KeybindingError> {
     let name = LaunchId::random().map_err(|e| write_failed(&real, &e))?;
     let beside = |path: &Path| path.with_file_name(format!(".paddock-keys-{name}.toml"));
     // Where herdr would look for it: what is named relative to it is found, too.
-    let directory = installed.file.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(|e| write_failed(&installed.file, &e))?;
     let trial = beside(&installed.file);
     if before.is_some() {
         try_out(place, &trial, text.as_bytes())?.map_err(|told| {

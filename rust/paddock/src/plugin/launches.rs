@@ -7,26 +7,27 @@ use super::result::{Done, ErrorKind, Failure};
 use super::target::{self, described};
 use crate::commands::{end_launch, is_open, living_keepers, look, state_name};
 use crate::error::status;
+use crate::launch::Directories;
 use crate::output::shown;
 use crate::state::{KeeperLock, LEDGER, Record, Stored, stored_launches};
 
 /// Ends the launch, every process of it.
 pub(super) fn stop(desk: &Desk) -> Result<Done, Failure> {
     let launch = target::open_launch(desk)?;
-    end(&launch, desk)?;
+    end(&launch, &desk.directories)?;
     let id = launch.record.launch.as_str();
     Ok(Done::told(format!("launch {id} has ended; nothing of it is left")).with("launch", id))
 }
 
 /// Ends a launch and says what is left otherwise.
-pub(super) fn end(launch: &Stored, desk: &Desk) -> Result<(), Failure> {
+pub(super) fn end(launch: &Stored, directories: &Directories) -> Result<(), Failure> {
     let id = launch.record.launch.as_str();
     let failed = |message: String| {
         Failure::new(ErrorKind::Unknown, message)
             .next(format!("paddock verify {id} shows what is left"))
             .with("launch", id)
     };
-    match end_launch(launch, &desk.directories) {
+    match end_launch(launch, directories) {
         Ok(0) => Ok(()),
         Ok(left) => Err(failed(format!("{left} processes of launch {id} could not be ended"))
             .with("left", left)),

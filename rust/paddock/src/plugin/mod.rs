@@ -8,6 +8,7 @@ mod api;
 mod context;
 mod events;
 mod keybindings;
+mod keyboard;
 mod launches;
 mod notice;
 mod opening;
@@ -89,10 +90,16 @@ impl Desk {
 /// Does what an action says, and tells.
 fn act(action: Action) -> u8 {
     let desk = Desk::here().and_then(|desk| {
-        desk.herdr.ping()?;
+        // A file is changed also without it.
+        if action != Action::InstallKeybindings {
+            desk.herdr.ping()?;
+        }
         Ok(desk)
     });
     let result = match &desk {
+        desk if action == Action::InstallKeybindings => {
+            own::install_keybindings(desk.as_ref().ok().map(|desk| &desk.herdr))
+        }
         Ok(desk) => perform(action, desk),
         Err(failure) => Err(failure.clone()),
     };
@@ -115,7 +122,7 @@ fn act(action: Action) -> u8 {
 fn perform(action: Action, desk: &Desk) -> Result<Done, Failure> {
     match action {
         Action::Doctor => own::doctor(desk),
-        Action::InstallKeybindings => own::install_keybindings(desk),
+        Action::InstallKeybindings => own::install_keybindings(Some(&desk.herdr)),
         Action::StartAgent => opening::start_agent(desk),
         Action::Reconnect => opening::reconnect(desk),
         Action::OpenShell => opening::open_shell(desk),

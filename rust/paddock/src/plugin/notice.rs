@@ -28,6 +28,7 @@ pub(super) fn tell(action: Action, result: &Result<Done, Failure>, desk: &Desk) 
         Err(failure) => (format!("Paddock: {} failed", action.id()), lines(failure)),
     };
     let lines: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
+    desk.herdr.try_again();
     if is_notified(&title, &lines.join("; "), desk) {
         return;
     }

@@ -1,10 +1,12 @@
 //! Actions that open a pane, and wait until it is clear whether what is to run in it
 //! does.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use confine::Pid;
+use confine::{Pid, ProcessId};
 use serde_json::Value;
 
 use super::Desk;
@@ -22,7 +24,7 @@ use crate::launch::{
     Config, Directories, Form, HerdrSettings, OpenIn, Plan, Request, find_named_agent,
 };
 use crate::output::shown;
-use crate::state::{Phase, Record, Stored, now_ms, stored_launches};
+use crate::state::{Phase, Record, Stored, known_launches, launches_beside};
 
 /// From the opening of a pane to an agent that runs; every layer is proved before.
 const START_LIMIT: Duration = Duration::from_secs(45);
@@ -104,15 +106,19 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
     }
     if is_open(&launch) {
         // Its keeper is gone: nothing of it may run beside the new one.
-        end(&launch, desk)?;
+        end(&launch, &desk.directories)?;
     }
     if let Some(pane) = &pane
-        && is_held(pane, desk)
+        && let Some(process) = held_in(pane, desk)
     {
-        let since = now_ms();
+        let awaited = Awaited {
+            known: known_launches(&desk.directories),
+            report: Some(Report::make_for(process, &desk.directories)?),
+            is_typed: true,
+        };
         desk.herdr.type_into(&pane.id, &AGAIN.to_string())?;
         let _ = desk.herdr.focus(&pane.id);
-        return wait(pane, since, None, desk).map(|done| done.with("resumed", id));
+        return wait(pane, awaited, desk).map(|done| done.with("resumed", id));
     }
     // A shell that is there now is the person's: nothing is typed into it.
     let settings = Config::load(&desk.directories.config_file())?.herdr;
@@ -134,14 +140,14 @@ pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
 /// Opens a shell under the policy of the launch's agent, else of the configured one.
 pub(super) fn open_shell(desk: &Desk) -> Result<Done, Failure> {
     let config = Config::load(&desk.directories.config_file())?;
-    let order = if let Ok(launch) = target::open_launch(desk) {
+    let order = if let Some(launch) = target::open_launch_if_any(desk)? {
         shell_beside(&launch)
     } else {
         let directory = directory(desk)?;
         let plan = planned(None, &directory, &config, desk)?;
         Order {
             directory: Some(plan.workspace.root.clone()),
-            what: Some(plan.agent.file.name.clone()),
+            what: Some(plan.agent.called().to_owned()),
             ..Order::default()
         }
     };
@@ -282,7 +288,7 @@ fn open_and_wait_with(
         environment: order.variables(),
         focus: true,
     };
-    let since = now_ms();
+    let known = known_launches(&desk.directories);
     let opened = match desk.herdr.open(&opening) {
         // The pane that had the focus has been closed meanwhile.
         Err(error) if error.is_no_pane() => {
@@ -298,18 +304,29 @@ fn open_and_wait_with(
         Place::Beside(..) => share(&pane, settings, desk),
         _ => Ok(()),
     };
-    let done = wait(&pane, since, report, desk)?;
+    let done = wait(&pane, Awaited { known, report, is_typed: false }, desk)?;
     Ok(done.lines(shared.err().map(|error| error.to_string())))
 }
 
+/// What an action knows before it has a launch started.
+struct Awaited {
+    /// The launches that there were.
+    known: BTreeSet<OsString>,
+    /// Why none came up.
+    report: Option<Report>,
+    /// By a key that was typed into a pane that waited for one.
+    is_typed: bool,
+}
+
 /// Waits until a launch in that pane runs, or it is clear that none will.
-fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Result<Done, Failure> {
+fn wait(pane: &Pane, mut awaited: Awaited, desk: &Desk) -> Result<Done, Failure> {
     let deadline = Instant::now() + START_LIMIT;
     let mut ask = Instant::now() + ASK_EVERY;
     let mut times_held = 0;
+    let is_told_by_holding = awaited.is_typed || awaited.report.is_none();
     loop {
-        let launch = newest_in(pane, since, desk);
-        if let Some(failure) = report.as_mut().and_then(Report::read) {
+        let launch = newest_in(pane, &awaited, desk);
+        if let Some(failure) = awaited.report.as_mut().and_then(Report::read) {
             return Err(in_pane(failure, pane, launch.as_ref()));
         }
         if let Some(launch) = &launch {
@@ -318,8 +335,8 @@ fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Res
                 (Phase::Ended, _) if launch.record.reason.is_none() => {
                     return Ok(running(launch, pane));
                 }
-                // Held, it is about to say why.
-                (Phase::Ended, _) if report.is_none() => {
+                // Else it is about to say why.
+                (Phase::Ended, _) if awaited.report.is_none() => {
                     return Err(in_pane(ended(&launch.record), pane, Some(launch)));
                 }
                 _ => {}
@@ -329,7 +346,7 @@ fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Res
         if now >= ask {
             ask = now + ASK_EVERY;
             if desk.herdr.pane(&pane.id)?.is_none() {
-                let failure = match newest_in(pane, since, desk) {
+                let failure = match newest_in(pane, &awaited, desk) {
                     Some(launch) if launch.record.reason.is_none() && !launch.is_kept => {
                         return Ok(running(&launch, pane));
                     }
@@ -339,12 +356,14 @@ fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Res
                 };
                 return Err(in_pane(failure, pane, launch.as_ref()));
             }
-            // Without a report that is how it shows that it failed: at the first time the
-            // key that was typed may be still to come.
-            times_held += u32::from(report.is_none() && is_held(pane, desk));
+            // At the first time the key that was typed may be still to come, or the reason.
+            times_held += u32::from(is_told_by_holding && held_in(pane, desk).is_some());
             if times_held > 1 {
-                let failure = Failure::new(ErrorKind::Startup, "it did not start")
-                    .next("look at its pane, which says why");
+                let failure = match &launch {
+                    Some(launch) if launch.record.phase == Phase::Ended => ended(&launch.record),
+                    _ => Failure::new(ErrorKind::Startup, "it did not start")
+                        .next("look at its pane, which says why"),
+                };
                 return Err(in_pane(failure, pane, launch.as_ref()));
             }
         }
@@ -357,11 +376,9 @@ fn wait(pane: &Pane, since: u64, mut report: Option<Report>, desk: &Desk) -> Res
     }
 }
 
-fn newest_in(pane: &Pane, since: u64, desk: &Desk) -> Option<Stored> {
-    let (launches, _) = stored_launches(&desk.directories);
-    launches.into_iter().rfind(|launch| {
-        launch.record.started >= since
-            && own_pane(launch, &desk.context.socket).is_some_and(|own| own.pane_id == pane.id)
+fn newest_in(pane: &Pane, awaited: &Awaited, desk: &Desk) -> Option<Stored> {
+    launches_beside(&awaited.known, &desk.directories).into_iter().rfind(|launch| {
+        own_pane(launch, &desk.context.socket).is_some_and(|own| own.pane_id == pane.id)
     })
 }
 
@@ -391,18 +408,20 @@ fn in_pane(failure: Failure, pane: &Pane, launch: Option<&Stored>) -> Failure {
     }
 }
 
-/// Whether the pane's program is Paddock's own that waits for a key: by the file that
+/// The pane's program, where that is Paddock's own that waits for a key: by the file that
 /// it runs and its arguments, not by a name.
-fn is_held(pane: &Pane, desk: &Desk) -> bool {
-    let Ok((Some(first), foreground)) = desk.herdr.processes(&pane.id) else { return false };
-    let (Some(pid), [only]) = (Pid::new(first), &*foreground) else { return false };
+fn held_in(pane: &Pane, desk: &Desk) -> Option<ProcessId> {
+    let (first, foreground) = desk.herdr.processes(&pane.id).ok()?;
+    let (pid, [only]) = (Pid::new(first?)?, &*foreground) else { return None };
+    let start = confine::proc::start_time(pid).ok()?;
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let arguments = confine::proc::command_line(pid);
     let arguments: Vec<&[u8]> = arguments.split(|b| *b == 0).skip(1).take(HELD.len()).collect();
-    *only == first
+    let is_it = *only == pid.get()
         && program.is_some()
         && program == own_program()
-        && arguments == HELD.map(str::as_bytes)
+        && arguments == HELD.map(str::as_bytes);
+    is_it.then_some(ProcessId { pid, start })
 }
 
 #[cfg(test)]

@@ -2,14 +2,18 @@
 //! the pane's environment, since the command is fixed in the manifest. And what
 //! that program answers, in a file that the action made.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use confine::ProcessId;
 use serde::{Deserialize, Serialize};
 
-use super::result::Failure;
+use super::result::{ErrorKind, Failure};
 use crate::files::{open_plain, write_new};
+use crate::keeper::REPORT;
 use crate::launch::{Directories, LaunchId, private_directory};
 
 /// The variable.
@@ -42,10 +46,20 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// That of this process; one that cannot be read is none.
-    pub(super) fn here() -> Self {
-        let text = std::env::var(ORDER).unwrap_or_default();
-        serde_json::from_str(&text).unwrap_or_default()
+    /// That of this process; without one, as a pane that was opened by hand has it.
+    ///
+    /// # Errors
+    /// When there is one that cannot be read: what it asks for is not known then.
+    pub(super) fn here() -> Result<Self, Failure> {
+        Self::read(std::env::var_os(ORDER).as_deref())
+    }
+
+    fn read(text: Option<&OsStr>) -> Result<Self, Failure> {
+        let Some(text) = text else { return Ok(Self::default()) };
+        serde_json::from_slice(text.as_bytes()).map_err(|e| {
+            Failure::new(ErrorKind::Config, format!("{ORDER} cannot be read: {e}"))
+                .next("nothing was started; use the action again")
+        })
     }
 
     /// For the environment of a pane.
@@ -73,10 +87,30 @@ impl Report {
     /// # Errors
     /// When there is no private directory for it.
     pub(super) fn make(directories: &Directories) -> Result<Self, Failure> {
+        let name = || Ok(format!("{REPORT}{}", LaunchId::random()?));
+        Self::make_named(name, directories)
+    }
+
+    /// One where that process finds it, which waits for a key and has its environment
+    /// already.
+    ///
+    /// # Errors
+    /// As [`Report::make`].
+    pub(super) fn make_for(process: ProcessId, directories: &Directories) -> Result<Self, Failure> {
+        let path = report_of(process, directories);
+        // Left by an action that was killed.
+        let _ = std::fs::remove_file(path);
+        Self::make_named(|| Ok(name_for(process)), directories)
+    }
+
+    fn make_named(
+        name: impl Fn() -> std::io::Result<String>,
+        directories: &Directories,
+    ) -> Result<Self, Failure> {
         let directory = &directories.runtime;
         private_directory(directory)?;
         let made = || {
-            let path = directory.join(format!("pane-{}", LaunchId::random()?));
+            let path = directory.join(name()?);
             drop(write_new(&path, b"")?);
             let file = open_plain(File::options().read(true), &path)?;
             Ok(Self { path, file })
@@ -106,6 +140,15 @@ impl Drop for Report {
     }
 }
 
+/// Where an action waits for what becomes of that process, if one does.
+pub(super) fn report_of(process: ProcessId, directories: &Directories) -> PathBuf {
+    directories.runtime.join(name_for(process))
+}
+
+fn name_for(process: ProcessId) -> String {
+    format!("{REPORT}of-{}-{}", process.pid, process.start.0)
+}
+
 /// Tells the action that waits, if it still does: its file is not made again.
 pub(super) fn report(path: &Path, failure: &Failure) -> std::io::Result<()> {
     let text = serde_json::to_vec(failure)?;
@@ -115,7 +158,6 @@ pub(super) fn report(path: &Path, failure: &Failure) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::result::ErrorKind;
 
     #[test]
     fn a_report_is_had_once_whole_and_is_gone_with_who_waits() {
@@ -143,6 +185,16 @@ mod tests {
         };
         let (name, text) = order.variable();
         assert_eq!(name, ORDER);
-        assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+        assert_eq!(Order::read(Some(OsStr::new(&text))).unwrap(), order);
+    }
+
+    #[test]
+    fn an_order_that_cannot_be_read_is_none_to_go_by() {
+        assert_eq!(Order::read(None).unwrap(), Order::default());
+        let unreadable = [&b""[..], b"{", b"{\"wat\":1}", b"{\"what\":\"\xff\"}"];
+        for text in unreadable {
+            let failure = Order::read(Some(OsStr::from_bytes(text))).unwrap_err();
+            assert_eq!(failure.kind, ErrorKind::Config, "{text:?}");
+        }
     }
 }

@@ -2,24 +2,24 @@
 //! the one that herdr started, with herdr's hint from its first instruction, and
 //! the leader of the terminal's foreground group for as long as the launch lives.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Parser, ValueEnum};
-use rustix::stdio::stdin;
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use confine::ProcessId;
 
 use super::context::Context;
+use super::keyboard::{self, Keyboard};
 use super::notice;
 use super::order::{self, HINT, Order};
 use super::result::{ErrorKind, Failure, safe};
 use crate::cli::{Cli, PaneKind};
 use crate::error::{Error, status};
-use crate::launch::Directories;
+use crate::launch::{Directories, Form};
 use crate::output::{complain, print};
-use crate::state::stored_launches;
+use crate::state::{Record, stored_launches};
 
 /// The key that has the pane go on; `reconnect` types it.
 pub(super) const AGAIN: char = 'r';
@@ -36,7 +36,14 @@ enum Ended {
 
 /// Runs what a pane is for. What fails stays to be read.
 pub(super) fn run(kind: PaneKind) -> u8 {
-    let order = Order::here();
+    let order = match Order::here() {
+        Ok(order) => order,
+        Err(failure) => {
+            let text = notice::lines(&failure).join("\n");
+            complain(become_pane(PaneKind::Held, &Order { text: Some(text), ..Order::default() }));
+            return status::FAILED;
+        }
+    };
     let (failure, code) = match perform(kind, &order) {
         Ended::Quietly(code) => return code,
         Ended::Failed(failure, code) => (failure, code),
@@ -47,11 +54,12 @@ pub(super) fn run(kind: PaneKind) -> u8 {
     let text = notice::lines(&failure).join("\n");
     let mut held = Order { text: Some(text), report: None, ..order };
     match ended_here() {
-        Some(launch) => {
-            held.what = Some(launch);
+        Some(launch) if launch.form != Form::Shell => {
+            held.what = Some(launch.launch.as_str().to_owned());
             held.again = Some(PaneKind::Resume.id().into());
         }
-        None => held.again = Some(kind.id().into()),
+        // There is nothing to go on with in a shell: another is opened.
+        _ => held.again = Some(kind.id().into()),
     }
     // Signals end that program, as they do not end a keeper.
     complain(become_pane(PaneKind::Held, &held));
@@ -105,13 +113,22 @@ fn perform(kind: PaneKind, order: &Order) -> Ended {
 }
 
 /// The launch that this process was the keeper of.
-fn ended_here() -> Option<String> {
-    let pid = confine::Pid::of_self();
-    let start = confine::proc::start_time(pid).ok()?;
-    let own = confine::ProcessId { pid, start };
+fn ended_here() -> Option<Record> {
+    let own = this_process()?;
     let (launches, _) = stored_launches(&Directories::find().ok()?);
     let found = launches.into_iter().rfind(|launch| launch.record.keeper == own)?;
-    Some(found.record.launch.as_str().to_owned())
+    Some(found.record)
+}
+
+fn this_process() -> Option<ProcessId> {
+    let pid = confine::Pid::of_self();
+    Some(ProcessId { pid, start: confine::proc::start_time(pid).ok()? })
+}
+
+/// Where the action that typed the key waits for a reason, if one did.
+fn awaited() -> Option<PathBuf> {
+    let path = order::report_of(this_process()?, &Directories::find().ok()?);
+    path.exists().then_some(path)
 }
 
 /// Goes on as the program of a pane of that kind, as the same process. Comes back
@@ -131,9 +148,15 @@ fn become_pane(kind: PaneKind, order: &Order) -> std::io::Error {
 
 /// Shows a text until a key is pressed.
 pub(super) fn hold() -> u8 {
-    let order = Order::here();
+    let order = Order::here().unwrap_or_else(|failure| Order {
+        text: Some(notice::lines(&failure).join("\n")),
+        ..Order::default()
+    });
     // Before anything is asked: no answer is lost, and what was typed before is none.
     let keyboard = Keyboard::take();
+    if keyboard.is_some() {
+        keyboard::reset();
+    }
     let text = order.text.as_deref().unwrap_or("Paddock has nothing to say here");
     let _ = print(format_args!("{}\n", safe(text)));
     let again = order.again.as_deref().and_then(|kind| PaneKind::from_str(kind, false).ok());
@@ -147,35 +170,11 @@ pub(super) fn hold() -> u8 {
     let key = keyboard.and_then(Keyboard::read);
     let _ = print("");
     if let (Some(kind), Some(AGAIN)) = (again, key) {
-        let next = Order { text: None, again: None, ..order };
+        let next = Order { text: None, again: None, report: awaited(), ..order };
         complain(become_pane(kind, &next));
         return status::FAILED;
     }
     0
-}
-
-/// The terminal, set to give each key without an Enter.
-struct Keyboard {
-    before: Termios,
-}
-
-impl Keyboard {
-    /// Where there is a terminal.
-    fn take() -> Option<Self> {
-        let before = tcgetattr(stdin()).ok()?;
-        let mut settings = before.clone();
-        settings.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
-        tcsetattr(stdin(), OptionalActions::Flush, &settings).ok()?;
-        Some(Self { before })
-    }
-
-    /// The next key; `None` when the terminal is gone.
-    fn read(self) -> Option<char> {
-        let mut byte = [0];
-        let read = std::io::stdin().lock().read_exact(&mut byte);
-        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.before);
-        read.ok().map(|()| char::from(byte[0]))
-    }
 }
 
 /// The program of this process, for comparison with that of a pane.

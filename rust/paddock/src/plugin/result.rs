@@ -139,7 +139,14 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
         | Error::PinMismatch { .. }
         | Error::PinShipped { .. }
         | Error::PinUnresolved { .. } => ErrorKind::PinMismatch,
-        _ => ErrorKind::Unknown,
+        Error::DirectoryUnusable { .. }
+        | Error::Grant { .. }
+        | Error::GrantNotKept { .. }
+        | Error::Ledger { .. }
+        | Error::NoTerminal
+        | Error::Output { .. }
+        | Error::Record { .. }
+        | Error::StateVersion { .. } => ErrorKind::Unknown,
     }
 }
 
@@ -191,15 +198,27 @@ pub(super) fn line(action: Action, result: &Result<Done, Failure>) -> String {
         Ok(done) => &done.fields,
         Err(failure) => {
             object.insert("errorKind".into(), json!(failure.kind));
-            object.insert("message".into(), safe(&failure.message).into());
-            object.insert("next".into(), failure.next.as_deref().map(safe).into());
+            object.insert("message".into(), failure.message.as_str().into());
+            object.insert("next".into(), failure.next.as_deref().into());
             &failure.fields
         }
     };
     for (name, value) in fields {
         object.entry(name).or_insert_with(|| value.clone());
     }
-    format!("{MARK}{}", Value::Object(object))
+    format!("{MARK}{}", harmless(Value::Object(object)))
+}
+
+/// The same, each string without what draws: some are of an agent's making.
+fn harmless(value: Value) -> Value {
+    match value {
+        Value::String(text) => safe(&text).into(),
+        Value::Array(values) => values.into_iter().map(harmless).collect(),
+        Value::Object(object) => {
+            object.into_iter().map(|(name, value)| (safe(&name), harmless(value))).collect()
+        }
+        other => other,
+    }
 }
 
 /// Text without what draws. What an error quotes of others is escaped already.
@@ -240,9 +259,17 @@ mod tests {
 
     #[test]
     fn the_line_is_one_and_does_not_draw() {
-        let failure = Failure::new(ErrorKind::Unknown, "a\nb\u{1b}[2J");
+        let draws = "a\nb\u{1b}[2J\u{9b}m\u{202e}";
+        let failure = Failure::new(ErrorKind::Unknown, draws).next(draws).with("reason", draws);
+        let failure = failure.with("launches", json!([{ "workspace": draws, "left": 1 }]));
         let line = line(Action::Info, &Err(failure));
         assert_eq!(line.lines().count(), 1);
-        assert_eq!(parse(&line)["message"], "a\nb[2J");
+        let told = parse(&line);
+        for text in
+            [&told["message"], &told["next"], &told["reason"], &told["launches"][0]["workspace"]]
+        {
+            assert_eq!(text, "a\nb[2Jm", "{line}");
+        }
+        assert_eq!(told["launches"][0]["left"], 1);
     }
 }

@@ -12,7 +12,7 @@ use super::launches::end;
 use super::notice::is_notified;
 use super::result::Failure;
 use super::target::own_pane;
-use crate::commands::is_open;
+use crate::commands::{KEEPER_GONE, is_open};
 use crate::files::{open_plain, replace};
 use crate::launch::LaunchId;
 use crate::output::complain;
@@ -22,37 +22,97 @@ use crate::state::{Stored, now_ms, stored_launches};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Where the time of the last start is kept, in the plugin's state directory.
 const LAST: &str = "last-start";
+/// Why a launch ended that ended with its pane or its keeper. herdr closes a pane with
+/// SIGHUP, and SIGTERM a moment later.
+const CUT: [&str; 3] = ["stopped by SIGHUP", "stopped by SIGTERM", KEEPER_GONE];
 
-/// Looks at what a start of herdr found.
+/// For all that herdr is asked then.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How often what herdr could not say is asked.
+const TIMES: u32 = 3;
+/// Between two times.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+
+/// What ended with herdr, and its pane where that came back.
+type Gone = (Stored, Option<Pane>);
+
+/// Looks at what a start of herdr found. What cannot be found out of one launch is told
+/// in the end: it is no reason to leave another as it is.
 pub(super) fn run() -> Result<(), Failure> {
-    let desk = Desk::here()?;
+    let mut desk = Desk::here()?;
+    desk.herdr = desk.herdr.patient(LIMIT);
     let now = now_ms();
     let last = last_start();
     wait_for_herdr(&desk)?;
     let mut gone = Vec::new();
+    let mut failures = Vec::new();
     for launch in stored_launches(&desk.directories).0 {
-        let Some(own) = own_pane(&launch, &desk.context.socket) else { continue };
-        let pane = desk.herdr.pane(&own.pane_id)?;
-        if is_open(&launch) {
-            if pane.as_ref().is_some_and(|pane| runs_in(&launch, pane, &desk)) {
-                // herdr handed its panes over to a new server: nothing has ended.
-                continue;
-            }
-            if let Err(failure) = end(&launch, &desk) {
-                complain(&failure.message);
-            }
-        } else if launch.record.ended.is_none_or(|ended| ended <= last) || !was_cut(&launch) {
-            continue;
-        }
-        gone.push((launch, pane));
+        look_at(launch, last, &desk, &mut gone, &mut failures);
     }
     keep_start(now);
-    tell(&gone, &desk)
+    failures.extend(tell(&gone, &desk).err());
+    let last = failures.pop();
+    failures.iter().for_each(|failure| complain(&failure.message));
+    last.map_or(Ok(()), Err)
 }
 
-/// Whether it was ended from outside, as herdr's own end does.
-fn was_cut(launch: &Stored) -> bool {
-    launch.record.reason.is_some() && matches!(launch.record.status, Some(129 | 143 | 125))
+/// Ends what herdr's end left of a launch.
+fn look_at(
+    launch: Stored,
+    last: Option<u64>,
+    desk: &Desk,
+    gone: &mut Vec<Gone>,
+    failures: &mut Vec<Failure>,
+) {
+    let Some(own) = own_pane(&launch, &desk.context.socket) else { return };
+    let was_open = is_open(&launch);
+    if !was_open && !is_news(&launch, last) {
+        return;
+    }
+    let of_launch = |failure: Failure| Failure {
+        message: format!("launch {}: {}", launch.record.launch, failure.message),
+        ..failure
+    };
+    let pane = match insist(|| desk.herdr.pane(&own.pane_id)) {
+        Ok(pane) => pane,
+        Err(error) => {
+            failures.push(of_launch(error.into()));
+            // What is not known to be gone goes on, as long as somebody keeps it.
+            if launch.is_kept {
+                return;
+            }
+            None
+        }
+    };
+    if was_open {
+        match pane.as_ref().map_or(Ok(false), |pane| runs_in(&launch, pane, desk)) {
+            // herdr handed its panes over to a new server: nothing has ended.
+            Ok(true) => return,
+            Ok(false) => failures.extend(end(&launch, &desk.directories).err()),
+            Err(error) => return failures.push(of_launch(error.into())),
+        }
+    }
+    gone.push((launch, pane));
+}
+
+/// Whether a launch that has ended did so with its pane since the last start, or was
+/// left by its keeper. What was stopped, or did not start, is known already.
+fn is_news(launch: &Stored, last: Option<u64>) -> bool {
+    let record = &launch.record;
+    // At the first start everything is old.
+    let is_since = last.is_some_and(|last| record.ended.is_some_and(|ended| ended > last));
+    is_since && record.reason.as_deref().is_some_and(|reason| CUT.contains(&reason))
+}
+
+/// What is asked again when herdr gives no answer.
+fn insist<T>(mut ask: impl FnMut() -> Result<T, ApiError>) -> Result<T, ApiError> {
+    for _ in 1..TIMES {
+        if let Ok(answer) = ask() {
+            return Ok(answer);
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
+    ask()
 }
 
 fn wait_for_herdr(desk: &Desk) -> Result<(), ApiError> {
@@ -67,16 +127,18 @@ fn wait_for_herdr(desk: &Desk) -> Result<(), ApiError> {
 
 /// Whether the launch's keeper is a process of that pane: of the session that the
 /// pane's first process leads.
-fn runs_in(launch: &Stored, pane: &Pane, desk: &Desk) -> bool {
-    let keeper = launch.record.keeper;
-    let session = rustix::process::Pid::from_raw(keeper.pid.get())
+fn runs_in(launch: &Stored, pane: &Pane, desk: &Desk) -> Result<bool, ApiError> {
+    if !launch.is_kept {
+        return Ok(false);
+    }
+    let first = insist(|| desk.herdr.first_process(&pane.id))?;
+    let session = rustix::process::Pid::from_raw(launch.record.keeper.pid.get())
         .and_then(|pid| rustix::process::getsid(Some(pid)).ok());
-    let first = desk.herdr.processes(&pane.id).ok().and_then(|(first, _)| first);
-    launch.is_kept && first.is_some() && session.map(|pid| pid.as_raw_nonzero().get()) == first
+    Ok(session.map(|pid| pid.as_raw_nonzero().get()) == Some(first))
 }
 
 /// Says in each pane, and once to the person, what does not run any more.
-fn tell(gone: &[(Stored, Option<Pane>)], desk: &Desk) -> Result<(), Failure> {
+fn tell(gone: &[Gone], desk: &Desk) -> Result<(), Failure> {
     let mut outcome = Ok(());
     for (launch, pane) in gone {
         let record = &launch.record;
@@ -115,15 +177,16 @@ fn state_directory() -> Option<PathBuf> {
     directory.is_absolute().then_some(directory)
 }
 
-/// When herdr was started before, in milliseconds since the epoch.
-fn last_start() -> u64 {
+/// When herdr was started before, in milliseconds since the epoch; `None` where this is
+/// the first start, as far as is known.
+fn last_start() -> Option<u64> {
     let read = |directory: PathBuf| {
         let mut text = String::new();
         let file = open_plain(File::options().read(true), &directory.join(LAST)).ok()?;
         std::io::Read::read_to_string(&mut std::io::Read::take(file, 32), &mut text).ok()?;
         text.trim().parse().ok()
     };
-    state_directory().and_then(read).unwrap_or(0)
+    state_directory().and_then(read)
 }
 
 /// What ended before is not told again.

@@ -1,6 +1,8 @@
 //! The record of one launch: one JSON file, replaced as a whole. Who may write it
 //! is settled by the launch's lock.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -216,7 +218,21 @@ impl Stored {
 
 /// Every stored launch, oldest first, and what could not be read.
 pub(crate) fn stored_launches(directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
-    launches_that_start_with("", directories)
+    launches_that("", &BTreeSet::new(), directories)
+}
+
+/// The ids that have something stored.
+pub(crate) fn known_launches(directories: &Directories) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(directories.launches()).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).collect()
+}
+
+/// The stored launches that are none of those, oldest first. Of those nothing is read.
+pub(crate) fn launches_beside(
+    known: &BTreeSet<OsString>,
+    directories: &Directories,
+) -> Vec<Stored> {
+    launches_that("", known, directories).0
 }
 
 /// Gives Paddock's own file back the rights that it was made with: without a veil
@@ -231,8 +247,12 @@ fn restore(path: &Path, mode: u32) {
     }
 }
 
-/// The stored launches whose ids start with `prefix`.
-fn launches_that_start_with(prefix: &str, directories: &Directories) -> (Vec<Stored>, Vec<Error>) {
+/// The stored launches whose ids start with `prefix` and are none of `known`.
+fn launches_that(
+    prefix: &str,
+    known: &BTreeSet<OsString>,
+    directories: &Directories,
+) -> (Vec<Stored>, Vec<Error>) {
     let mut launches = Vec::new();
     let mut errors = Vec::new();
     let all = directories.launches();
@@ -247,10 +267,11 @@ fn launches_that_start_with(prefix: &str, directories: &Directories) -> (Vec<Sto
         entries => entries.into_iter().flatten().flatten(),
     };
     for entry in entries {
-        let is_wanted = entry
-            .file_name()
-            .into_string()
-            .is_ok_and(|name| name.starts_with(prefix) && LaunchId::try_from(name).is_ok());
+        let name = entry.file_name();
+        let is_wanted = !known.contains(&name)
+            && name
+                .into_string()
+                .is_ok_and(|name| name.starts_with(prefix) && LaunchId::try_from(name).is_ok());
         let directory = entry.path();
         if !is_wanted {
             continue;
@@ -286,7 +307,7 @@ pub(crate) fn find_launch(
     directories: &Directories,
 ) -> Result<Stored, Error> {
     let (mut matching, mut errors) =
-        launches_that_start_with(prefix.unwrap_or_default(), directories);
+        launches_that(prefix.unwrap_or_default(), &BTreeSet::new(), directories);
     if prefix.is_none() {
         matching.retain(|launch| launch.is_kept);
     }

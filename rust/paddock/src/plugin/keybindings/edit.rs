@@ -25,7 +25,7 @@ pub(crate) const CHORDS: [Chord; 4] = [
     Chord {
         key: "prefix+shift+b",
         action: "paddock.reconnect",
-        description: "Paddock: start this pane's agent anew",
+        description: "Paddock: go on with the agent in fresh sandboxes",
     },
     Chord {
         key: "prefix+shift+s",

@@ -8,7 +8,7 @@ use super::*;
 const ALL: &str = "[[keys.command]]\nkey = \"prefix+shift+a\"\ntype = \"plugin_action\"\n\
     command = \"paddock.start-agent\"\ndescription = \"Paddock: start an agent in its sandbox\"\n\
     \n[[keys.command]]\nkey = \"prefix+shift+b\"\ntype = \"plugin_action\"\n\
-    command = \"paddock.reconnect\"\ndescription = \"Paddock: start this pane's agent anew\"\n\
+    command = \"paddock.reconnect\"\ndescription = \"Paddock: go on with the agent in fresh sandboxes\"\n\
     \n[[keys.command]]\nkey = \"prefix+shift+s\"\ntype = \"plugin_action\"\n\
     command = \"paddock.open-shell\"\ndescription = \"Paddock: open a shell beside the agent\"\n\
     \n[[keys.command]]\nkey = \"prefix+shift+o\"\ntype = \"plugin_action\"\n\
@@ -208,6 +208,18 @@ fn the_file_is_backed_up_with_its_mode_and_no_backup_is_replaced() {
     assert_eq!(std::fs::read_to_string(&second).unwrap(), "# anew\n");
     assert_eq!(std::fs::read_to_string(&first).unwrap(), "onboarding = false\n");
     assert_eq!(home.others(), ["config.toml.before-paddock", "config.toml.before-paddock.2"]);
+}
+
+#[test]
+fn of_additions_at_once_one_adds_and_the_others_find_it() {
+    // A herdr that is slow: without a lock every one would have asked it.
+    let home = Home::new(&format!("sleep 0.3; {ACCEPTS}"));
+    let installed: Vec<Installed> = std::thread::scope(|scope| {
+        let adding: Vec<_> = (0..4).map(|_| scope.spawn(|| install(&home.place))).collect();
+        adding.into_iter().map(|one| one.join().unwrap().unwrap()).collect()
+    });
+    assert_eq!(installed.iter().filter(|one| one.needs_reload()).count(), 1);
+    assert_eq!((home.text().as_str(), home.calls()), (ALL, 1));
 }
 
 #[test]
