@@ -17,7 +17,6 @@ const WORK: &str = "paddock ask report working; until [ -e end ]; do sleep 0.05;
 const START_AGENT: &str = "\x02A";
 const RECONNECT: &str = "\x02B";
 const OPEN_SHELL: &str = "\x02S";
-const SANDBOXES: &str = "\x02O";
 
 /// The stand-in, which herdr takes for Claude Code, as the configured agent.
 fn host() -> Host {
@@ -205,11 +204,6 @@ fn the_other_chords_open_a_shell_in_a_sandbox_and_go_on_with_a_launch_that_ended
     let second = running(&host, 2);
     assert_eq!(pane_of(&second), pane_of(&first));
     until_shows(&herdr, pane_of(&second), &[("display_agent", "claude [sandboxed]".into())]);
-
-    terminal.send(SANDBOXES);
-    terminal.wait_for(second["launch"].as_str().unwrap());
-    terminal.send("q");
-    terminal.wait_until_gone(second["launch"].as_str().unwrap());
 
     terminal.send(OPEN_SHELL);
     let third = running(&host, 3);
