@@ -215,7 +215,9 @@ fn one_bad_answer_at_a_start_leaves_one_launch_as_it_is_and_no_other() {
     herdr.refuse("pane.get", &two, 0);
     assert_eq!(herdr.start_again().code(), Some(0));
     until("it ends, too", || launches[1].has_ended());
-    launches.into_iter().for_each(|launch| drop(launch.end()));
+    for launch in launches {
+        launch.end();
+    }
     herdr.end();
     host.assert_nothing_left();
 }

@@ -84,7 +84,9 @@ fn concerns(happened: &Happened, launch: &Stored, desk: &Desk) -> bool {
         }
         Happened::WorkspaceClosed {} => is_gone(),
         Happened::WorktreeRemoved { worktree } => {
-            is_below(&launch.record.workspace, &worktree.path)
+            // What is there still has not been removed, whatever an event says.
+            worktree.path.symlink_metadata().is_err()
+                && is_below(&launch.record.workspace, &worktree.path)
         }
         Happened::Other => false,
     }

@@ -27,7 +27,7 @@ const LAST: &str = "last-start";
 const CUT: [&str; 3] = ["stopped by SIGHUP", "stopped by SIGTERM", KEEPER_GONE];
 
 /// For all that herdr is asked then.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// How often what herdr could not say is asked.
 const TIMES: u32 = 3;
 /// Between two times.
@@ -52,7 +52,9 @@ pub(super) fn run() -> Result<(), Failure> {
     keep_start(now);
     failures.extend(tell(&gone, &desk).err());
     let last = failures.pop();
-    failures.iter().for_each(|failure| complain(&failure.message));
+    for failure in &failures {
+        complain(&failure.message);
+    }
     last.map_or(Ok(()), Err)
 }
 
