@@ -254,18 +254,17 @@ fn the_plugins_actions_panes_and_events_are_in_its_manifest_and_documented() {
         let entries = manifest[table].as_array().unwrap().iter();
         entries.map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
     };
-    let actions = ids("actions", "id");
-    assert_eq!(actions.len(), Action::ALL.len());
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let actions = set(&Action::ALL.map(|action| action.id()));
+    assert_eq!(ids("actions", "id").into_iter().collect::<BTreeSet<_>>(), actions);
+    assert_eq!(first_cells(HERDR, "| action |"), actions);
     for action in Action::ALL {
-        assert!(actions.iter().any(|id| id == action.id()), "{action:?}");
-        assert!(HERDR.contains(&format!("| `{}` |", action.id())), "{action:?}");
         let typed = Cli::try_parse_from(["paddock", "herdr", action.id()]).unwrap();
         let is_it = |command: &Command| matches!(command, Command::Herdr(herdr) if herdr.entry == Entry::Action(action));
         assert!(is_it(&typed.command), "{action:?} is typed as it is called");
     }
-    for event in ids("events", "on") {
-        assert!(HERDR.contains(&format!("`{event}`")), "{event}");
-    }
+    let events: BTreeSet<String> = ids("events", "on").into_iter().collect();
+    assert_eq!(first_cells(HERDR, "| event |"), events);
     for pane in ids("panes", "id") {
         assert!(HERDR.contains(&format!("`{pane}`")), "{pane}");
         assert!(Cli::try_parse_from(["paddock", "herdr", "pane", &pane]).is_ok(), "{pane}");
@@ -280,10 +279,9 @@ fn the_plugins_actions_panes_and_events_are_in_its_manifest_and_documented() {
             assert!(Cli::try_parse_from(words).is_ok(), "{script}");
         }
     }
-    for kind in ErrorKind::ALL {
-        let name = serde_json::to_value(kind).unwrap();
-        assert!(HERDR.contains(&format!("| `{}` |", name.as_str().unwrap())), "{kind:?}");
-    }
+    let kinds = ErrorKind::ALL.map(|kind| serde_json::to_value(kind).unwrap());
+    let kinds = kinds.iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+    assert_eq!(first_cells(HERDR, "| `errorKind` |"), kinds);
     let least = manifest["min_herdr_version"].as_str().unwrap();
     assert!(HERDR.contains(&format!("herdr {least} or newer")), "{least}");
     for line in block(HERDR, "text").lines() {
@@ -291,6 +289,41 @@ fn the_plugins_actions_panes_and_events_are_in_its_manifest_and_documented() {
         assert_eq!(example.unwrap()["schemaVersion"], 1);
     }
     assert!(HERDR.contains(&format!("`{ORDER}`")) && HERDR.contains(&format!("`{HINT}`")));
+}
+
+#[test]
+fn every_key_of_an_actions_result_is_documented_and_every_documented_one_is_printed() {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("set for tests");
+    let mut printed = BTreeSet::new();
+    for entry in std::fs::read_dir(Path::new(&package).join("src/plugin")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let source = std::fs::read_to_string(path).unwrap();
+        let source = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+        for call in [".with(", "object.insert("] {
+            for rest in source.split(call).skip(1) {
+                if let Some(key) = rest.trim_start().strip_prefix('"') {
+                    printed.insert(key.split('"').next().unwrap_or_default().to_owned());
+                }
+            }
+        }
+    }
+    // `info` prints all that describes a launch.
+    let described = include_str!("plugin/target.rs").split_once("fn described(").unwrap().1;
+    let described = described.split_once("})").unwrap().0;
+    let keys = described.split('"').skip(1).step_by(2);
+    printed.extend(keys.map(str::to_owned));
+    assert_eq!(first_cells(HERDR, "| key |"), printed);
+}
+
+/// The names in the first column of the table with that heading.
+fn first_cells(document: &str, heading: &str) -> BTreeSet<String> {
+    let table = document.split_once(heading).expect("the table").1;
+    let rows = table.lines().skip(2).take_while(|row| row.starts_with('|'));
+    let cells = rows.map(|row| row.split('|').nth(1).unwrap_or_default());
+    cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
 }
 
 #[test]
