@@ -255,7 +255,7 @@ fn the_plugins_actions_panes_and_events_are_in_its_manifest_and_documented() {
         entries.map(|entry| entry[key].as_str().unwrap().to_owned()).collect()
     };
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    let actions = set(&Action::ALL.map(|action| action.id()));
+    let actions = set(&Action::ALL.map(Action::id));
     assert_eq!(ids("actions", "id").into_iter().collect::<BTreeSet<_>>(), actions);
     assert_eq!(first_cells(HERDR, "| action |"), actions);
     for action in Action::ALL {
