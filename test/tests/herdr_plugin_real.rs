@@ -17,6 +17,7 @@ const WORK: &str = "paddock ask report working; until [ -e end ]; do sleep 0.05;
 const START_AGENT: &str = "\x02A";
 const RECONNECT: &str = "\x02B";
 const OPEN_SHELL: &str = "\x02S";
+const SANDBOXES: &str = "\x02O";
 
 /// The stand-in, which herdr takes for Claude Code, as the configured agent.
 fn host() -> Host {
@@ -322,6 +323,7 @@ fn the_overlay_opens_over_what_is_there_and_goes_again() {
     let terminal = Terminal::open();
     let _screen = herdr.attach(&terminal);
     terminal.wait_for("shell");
+    bind_keys(&herdr, &terminal);
     let started = herdr.act("start-agent");
     assert_eq!(started.result["ok"], true, "{started:#?}");
     let record = running(&host, 1);
@@ -353,6 +355,11 @@ fn the_overlay_opens_over_what_is_there_and_goes_again() {
         true,
         "the agent's pane has the focus again"
     );
+    terminal.send(SANDBOXES);
+    terminal.wait_for("VERDICT");
+    terminal.send("q");
+    terminal.wait_until_gone("VERDICT");
+    until_shows(&herdr, pane_of(&record), &[("focused", true.into())]);
     assert_eq!(herdr.act("stop").result["ok"], true);
     until_over(&host, &record);
 }
