@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use confine::ProcessId;
+use confine::escape::escape_short;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::now_ms;
@@ -173,7 +174,7 @@ impl Record {
         let path = directory.join("record.json");
         let unusable = |reason: String| Error::Record {
             path: path.clone(),
-            reason,
+            reason: escape_short(reason.as_bytes(), 200).to_string(),
             keeper: KeeperLock::holder(directory),
         };
         let file =
@@ -189,6 +190,10 @@ impl Record {
         let id = std::ffi::OsStr::new(record.launch.as_str());
         if directory.file_name() != Some(id) || record.launch_directory.file_name() != Some(id) {
             return Err(unusable("it is of another launch".into()));
+        }
+        // It is shown as it stands, and becomes part of paths.
+        if !record.agent.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            return Err(unusable("its agent has no name of an agent's".into()));
         }
         if record.parts.iter().any(|part| part.process.start < record.keeper.start) {
             return Err(unusable("it names processes that are older than its launch".into()));
@@ -438,6 +443,23 @@ mod tests {
             assert!(KeeperLock::take(&directory).is_err());
             let found = find_launch(Some("b"), &own);
             assert!(matches!(found, Err(Error::Record { .. })), "{name}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_would_draw_is_none_and_its_error_draws_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        let own = Directories::below(root.path());
+        let (directory, _lock) = store_one(&own, "bcdfbcdfbcdf");
+        let path = directory.join("record.json");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(find_launch(Some("b"), &own).is_ok(), "control");
+        for (was, is) in [("\"standin\"", "\"\\u001b[31m\""), ("\"sealed\"", "\"\\u001b[31m\"")] {
+            assert!(text.contains(was));
+            std::fs::write(&path, text.replace(was, is)).unwrap();
+            let error = find_launch(Some("b"), &own).unwrap_err();
+            assert!(matches!(&error, Error::Record { .. }), "{error:?}");
+            assert!(!error.to_string().contains('\u{1b}'), "{error:?}");
         }
     }
 
