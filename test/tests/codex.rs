@@ -436,7 +436,8 @@ fn codex_goes_on_in(tier: &str) {
     let terminal = Terminal::open();
     let modes = terminal.modes();
     let mut command = terminal.paddock(host);
-    command.args(["resume", "--", "Which word was it?"]);
+    // A lesser tier is asked for each time.
+    command.args(["resume", "--tier", tier, "--", "Which word was it?"]);
     let launch = host.start_as_it_is(command);
     terminal.wait_for("Second answer.");
     let (status, report) = launch.verify();
