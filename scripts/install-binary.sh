@@ -26,7 +26,8 @@ bin=$root/bin
 umask 022
 mkdir -p "$bin"
 # What a run that was killed left behind, an hour ago or longer.
-find "$bin" -maxdepth 1 -name '.new.*' -type d -mmin +60 -exec rm -rf {} +
+! command -v find >/dev/null ||
+    find "$bin" -maxdepth 1 -name '.new.*' -type d -mmin +60 -exec rm -rf {} +
 new=$(mktemp -d "$bin/.new.XXXXXX") || die "$bin cannot be written; make it yours, then type: $self"
 trap 'rm -rf "$new"' EXIT
 trap 'exit 1' HUP INT TERM
