@@ -98,7 +98,9 @@ fn type_by_hand(host: &Host) -> anyhow::Result<f64> {
             std::fs::create_dir_all(from)?;
         }
     }
-    std::fs::create_dir_all(inside.join("profiles"))?;
+    for folder in ["profiles", "link"] {
+        std::fs::create_dir_all(inside.join(folder))?;
+    }
     for (layer, text) in PROFILES {
         std::fs::write(inside.join("profiles").join(layer).with_extension("json"), text)?;
         std::fs::create_dir_all(inside.join("nono").join(layer))?;
