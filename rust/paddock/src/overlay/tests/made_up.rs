@@ -86,7 +86,7 @@ pub(super) fn details() -> Details {
             task(client, "agent", 17713, 17709, "confined", "codex --remote"),
         ],
         tasks_left_out: 0,
-        allowed_hosts: vec!["api.example.com".into(), "*.crates.io".into()],
+        allowed_hosts: vec!["api.example.com".into(), "*.code.test".into()],
         hosts: vec![
             host("api.example.com", 12, 90_000, 5_000_000, 0),
             host("elsewhere.example", 0, 0, 0, 3),
@@ -101,7 +101,7 @@ pub(super) fn policy() -> Policy {
         "tier": "sealed", "workspace": "/home/me/app", "unixRace": "veil: none are there",
         "layers": { "veil": ["bwrap"], "pen": ["nono"], "server": ["nono"], "client": ["nono"] },
         "grants": [{ "layer": "server", "access": "read", "path": "/usr/lib/node" }],
-        "ports": { "server": 4001, "guard": 4002 }, "hosts": ["api.example.com", "*.crates.io"],
+        "ports": { "server": 4001, "guard": 4002 }, "hosts": ["api.example.com", "*.code.test"],
     });
     Policy::of_plan(&plan, std::path::Path::new(""))
 }

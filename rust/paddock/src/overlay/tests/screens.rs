@@ -93,7 +93,7 @@ fn the_list_is_beside_the_details_where_there_is_room() {
     │                                                                    ││ │ │ server                                                         │
     │                                                                    ││ │ │ │ workspace, read and written: /home/me/app                    │
     │                                                                    ││ │ │ │ read: /usr/lib/node                                          │
-    │                                                                    ││ │ │ │ hosts, by the guard: api.example.com, *.crates.io            │
+    │                                                                    ││ │ │ │ hosts, by the guard: api.example.com, *.code.test            │
     │                                                                    ││ │ │ │ sockets: the gate alone; veil: none are there                │
     │                                                                    ││ │ │ │ ✓ 17705 supervisor nono run --silent                         │
     │                                                                    ││ │ │ │   ✓ 17711 warden paddock-warden server                       │
@@ -106,7 +106,7 @@ fn the_list_is_beside_the_details_where_there_is_room() {
     │                                                                    ││ │ │ │     ✓ 17713 codex --remote                                   │
     │                                                                    ││                                                                    │
     │                                                                    ││ egress                                                             │
-    │                                                                    ││ allowed api.example.com, *.crates.io                               │
+    │                                                                    ││ allowed api.example.com, *.code.test                               │
     │                                                                    ││ HOST            CONNS     OPEN     SENT RECEIVED  REFUSED   FAILED │
     │                                                                    ││ api.example…       12        0   87 KiB 4882 KiB        0        0 │
     │                                                                    ││ elsewhere.e…        0        0      0 B      0 B        3        0 │
