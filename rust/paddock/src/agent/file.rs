@@ -24,6 +24,11 @@ pub(crate) struct AgentFile {
     pub(crate) solo: Option<Half>,
     /// Hosts that it may reach, as `name` or `name:port`.
     pub(crate) hosts: Vec<String>,
+    /// Paths of the host that all of its sandboxes may read, beside the system.
+    pub(crate) read: Vec<String>,
+    /// Names (`comm`) of the processes that the agent itself is expected to have. For
+    /// readers only: a process can call itself anything.
+    pub(crate) processes: Vec<String>,
     /// Who may ask the gate for what.
     pub(crate) gate: Vec<GateRule>,
     /// The name that herdr knows it by, where it does.
@@ -54,6 +59,10 @@ struct Written {
     #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
+    read: Vec<String>,
+    #[serde(default)]
+    processes: Vec<String>,
+    #[serde(default)]
     gate: Vec<GateRule>,
     herdr: Option<String>,
 }
@@ -62,8 +71,8 @@ impl TryFrom<Written> for AgentFile {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
-        let Written { name, title, program, link, server, client, solo, hosts, gate, herdr } =
-            written;
+        let Written { name, title, program, link, server, client, solo, .. } = written;
+        let Written { hosts, read, processes, gate, herdr, .. } = written;
         let pair = match (link, server, client) {
             (Some(link), Some(server), Some(client)) => Some(Pair { link, server, client }),
             (None, None, None) if solo.is_some() => None,
@@ -90,7 +99,7 @@ impl TryFrom<Written> for AgentFile {
         if pair.as_ref().is_some_and(|pair| pair.server.resume.is_some()) {
             return Err("resume is said of who has the terminal: [client] or [solo]".into());
         }
-        Ok(Self { name, title, program, pair, solo, hosts, gate, herdr })
+        Ok(Self { name, title, program, pair, solo, hosts, read, processes, gate, herdr })
     }
 }
 
@@ -162,10 +171,26 @@ pub(crate) struct Half {
     /// Directories to make in its home before it starts.
     #[serde(default)]
     pub(crate) directories: Vec<PathBuf>,
+    /// Files to write in its home before it starts, where there is nothing yet.
+    #[serde(default)]
+    pub(crate) seed: Vec<Seed>,
     /// Variables to set, as templates.
     #[serde(default)]
     pub(crate) set: BTreeMap<String, String>,
     /// Variables of the caller's to pass on, by exact name.
     #[serde(default)]
     pub(crate) pass: Vec<String>,
+    /// Variables that are neither passed on nor set, whoever would.
+    #[serde(default)]
+    pub(crate) drop: Vec<String>,
+}
+
+/// A file that a half finds in its home at its first start.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Seed {
+    /// Below the home.
+    pub(crate) path: PathBuf,
+    /// What is in it, as a template.
+    pub(crate) text: String,
 }

@@ -17,6 +17,7 @@ mod failure;
 mod gatehouse;
 mod grants;
 mod herdr_desk;
+mod home;
 mod log;
 mod pins;
 mod prune;

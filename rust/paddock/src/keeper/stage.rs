@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use super::home;
 use crate::error::Error;
 use crate::launch::{Directories, Plan, private_directory};
 
@@ -34,15 +35,7 @@ impl Stage {
         let client = plan.client.as_ref().map(|client| &client.half);
         for half in [&plan.server].into_iter().chain(client) {
             private_directory(&half.home)?;
-            // The agent may have put a link in the way of any part of it.
-            for directory in &half.directories {
-                let below = directory.strip_prefix(&half.home).unwrap_or(directory);
-                let mut path = half.home.clone();
-                for part in below {
-                    path.push(part);
-                    private_directory(&path)?;
-                }
-            }
+            home::furnish(&half.home, &half.directories, &half.seeds)?;
         }
 
         let paths = &plan.paths;

@@ -169,7 +169,7 @@ fn absolute(variable: &str) -> Option<PathBuf> {
 }
 
 /// What to do about a directory that somebody put there.
-const LOOK: &str = "see what it is, then move it away: ls -ld";
+pub(crate) const LOOK: &str = "see what it is, then move it away: ls -ld";
 
 /// Makes sure that `path` is a directory that only this user can use: owned by
 /// it, mode 0700, and no symbolic link. What is missing is made.

@@ -22,8 +22,10 @@ pub(crate) struct AgentHalf {
     pub(crate) argv: Vec<OsString>,
     pub(crate) environment: Variables,
     pub(crate) home: PathBuf,
-    /// To be made before it starts.
+    /// To be made before it starts, below the home.
     pub(crate) directories: Vec<PathBuf>,
+    /// To be written before it starts where nothing is, below the home.
+    pub(crate) seeds: Vec<(PathBuf, OsString)>,
     pub(crate) password_variable: Option<String>,
 }
 
@@ -156,25 +158,41 @@ impl Halves<'_> {
             let reason = format!("the variable {name} may not be passed to an agent");
             return Err(unusable(agent, reason));
         }
+        let password = settings.password_variable.as_ref();
+        if let Some(name) = password.filter(|name| settings.drop.contains(name)) {
+            return Err(unusable(agent, format!("drop: {name} carries the password")));
+        }
         variables.extend(environment::from_caller(&settings.pass));
         for (name, template) in &settings.set {
             let value = values.fill(template).map_err(|reason| unusable(agent, reason))?;
             variables.push((name.into(), value));
         }
-        let leaves_home = |path: &PathBuf| {
-            path.components().any(|part| !matches!(part, std::path::Component::Normal(_)))
-        };
-        if let Some(path) = settings.directories.iter().find(|path| leaves_home(path)) {
-            return Err(unusable(agent, format!("{} is not a path below the home", shown(path))));
+        let is_dropped = |name: &OsString| settings.drop.iter().any(|drop| name == drop.as_str());
+        variables.retain(|(name, _)| !is_dropped(name));
+        let in_home = settings.directories.iter().chain(settings.seed.iter().map(|s| &s.path));
+        for path in in_home {
+            below_home(path).map_err(|reason| unusable(agent, reason))?;
         }
+        let seeds =
+            settings.seed.iter().map(|seed| Ok((seed.path.clone(), values.fill(&seed.text)?)));
+        let seeds: Result<_, String> = seeds.collect();
         Ok(AgentHalf {
             argv,
             environment: variables,
-            directories: settings.directories.iter().map(|path| home.join(path)).collect(),
+            directories: settings.directories.clone(),
+            seeds: seeds.map_err(|reason| unusable(agent, reason))?,
             home,
             password_variable: settings.password_variable.clone(),
         })
     }
+}
+
+/// Refuses a path that leads out of a home, or is the home.
+fn below_home(path: &Path) -> Result<(), String> {
+    let mut parts = path.components().peekable();
+    let is_below =
+        parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)));
+    if is_below { Ok(()) } else { Err(format!("{} is not a path below the home", shown(path))) }
 }
 
 fn argv(

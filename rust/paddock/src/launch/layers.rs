@@ -108,13 +108,15 @@ impl Plan {
         }
     }
 
-    /// The agent's program, and the wardens'.
+    /// The agent's program, the wardens', and what its file names.
     fn program_grants(&self) -> Vec<(PathBuf, bool)> {
         let program = match program_tree(&self.program.path) {
             Some(tree) => (tree, false),
             None => (self.program.path.clone(), true),
         };
-        vec![(self.programs.warden.path.clone(), true), program]
+        let mut grants = vec![(self.programs.warden.path.clone(), true), program];
+        grants.extend_from_slice(&self.read);
+        grants
     }
 
     /// The whole command of the outermost layer: the veil around the pen, or

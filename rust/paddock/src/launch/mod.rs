@@ -3,6 +3,7 @@
 //! it and nothing else happens.
 
 mod agent_program;
+mod agent_reads;
 mod ask;
 mod config;
 mod config_edit;
@@ -34,7 +35,7 @@ pub(crate) use config::{
 #[cfg(test)]
 pub(crate) use config::{KEYS, Project};
 pub(crate) use config_edit::{add_for_agent, lock as lock_beside};
-pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, private_directory, real};
+pub(crate) use directories::{Directories, LONGEST_SOCKET_PATH, LOOK, private_directory, real};
 pub(crate) use environment::{PROXY_USER, Proxy};
 pub(crate) use form::Form;
 pub(crate) use granted::Kept;

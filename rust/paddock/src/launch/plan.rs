@@ -81,6 +81,8 @@ pub(crate) struct Plan {
     pub(crate) proxy: Proxy,
     /// Paths that the person grants this agent's server, by the configuration.
     pub(super) granted: Vec<Grant>,
+    /// What the agent's file has all of its sandboxes read, and whether that is a file.
+    pub(super) read: Vec<(PathBuf, bool)>,
 }
 
 impl Plan {
@@ -131,6 +133,7 @@ impl Plan {
         let program = agent_program(&agent, &programs.paddock, settings)?;
         let kept = Kept::new(directories, &programs, &program);
         let granted = kept.grants(config, name, directories)?;
+        let read = kept.reads_of(&agent, directories)?;
         let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
 
@@ -190,6 +193,7 @@ impl Plan {
             password,
             proxy,
             granted,
+            read,
         })
     }
 
@@ -291,6 +295,7 @@ impl Plan {
             "unixRace": self.against_races.to_string(),
             "workspace": text(&self.workspace.root),
             "program": text(&self.program.path),
+            "processes": self.agent.file.processes,
             "layers": {
                 "veil": self.tier.has_veil().then(|| words(&self.veil_argv(None))),
                 "pen": words(&self.pen_argv()),

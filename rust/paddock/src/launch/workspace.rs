@@ -30,13 +30,14 @@ pub(crate) struct LinkedGit {
 
 /// Directories of the system: none of them, nor anything that contains one, is
 /// anybody's workspace.
-const SYSTEM: [&str; 14] = [
+pub(super) const SYSTEM: [&str; 14] = [
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/root", "/run", "/sbin", "/sys",
     "/tmp", "/usr", "/var",
 ];
 
 /// Directories below home that hold keys and settings.
-const SECRET: [&str; 7] = [".aws", ".config", ".docker", ".gnupg", ".kube", ".nono", ".ssh"];
+pub(super) const SECRET: [&str; 7] =
+    [".aws", ".config", ".docker", ".gnupg", ".kube", ".nono", ".ssh"];
 
 impl Workspace {
     /// The workspace `named` by the person, or the git worktree around the

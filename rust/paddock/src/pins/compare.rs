@@ -81,6 +81,7 @@ fn rule(kind: &str) -> Option<Rule> {
         }
         "agent.server.pass" => Grant("gets the caller's variable"),
         "agent.solo.pass" => Grant("gets as one process the caller's variable"),
+        "agent.drop" => Limit("withholds the variable"),
         "agent.client.pass" => Grant("gets in its client the caller's variable"),
         _ => return None,
     })

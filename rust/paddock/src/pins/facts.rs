@@ -100,9 +100,15 @@ impl Facts {
         for host in &file.hosts {
             facts.add("agent.hosts", host);
         }
+        for path in &file.read {
+            facts.add("reads", path);
+        }
         for (half, settings) in halves(file) {
             for name in &settings.pass {
                 facts.add(&format!("agent.{half}.pass"), name);
+            }
+            for name in &settings.drop {
+                facts.add("agent.drop", format!("{name} ({half})"));
             }
         }
         if let Some(tree) = program_tree(program) {
@@ -138,6 +144,10 @@ impl Facts {
         }
         for directory in &settings.directories {
             self.add(&format!("agent.{half}.directories"), directory.to_string_lossy());
+        }
+        for seed in &settings.seed {
+            let seed = [seed.path.to_string_lossy().into_owned(), seed.text.clone()];
+            self.add(&format!("agent.{half}.seed"), words(&seed));
         }
         if let Some(name) = &settings.password_variable {
             self.add(&format!("agent.{half}.password-variable"), name);
