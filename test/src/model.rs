@@ -1,13 +1,13 @@
 //! A scripted model, so that a real agent runs offline.
 //!
-//! [`ModelServer`] listens on the loopback and speaks as much of the `OpenAI` Responses API
-//! as Codex needs: `POST /v1/responses`, answered with server-sent events, and an empty
-//! `GET /v1/models`. The request says how far the conversation has come, so the server
-//! keeps no state: every conversation runs the script from its start, in parallel too, and
-//! a repeated request gets the same answer. Codex's terminal UI makes one request more, for
-//! a title, without tools.
+//! [`ModelServer`] listens on the loopback and speaks as much as agents need of four
+//! interfaces, one to a module: `OpenAI`'s responses and chat completions, Anthropic's
+//! messages, and Gemini. The request says how far the conversation has
+//! come, so the server keeps no state: every conversation runs the script from its start, in
+//! parallel too, and a repeated request gets the same answer. Agents make requests beside
+//! the conversation, for a title say; those offer no shell tool, and are told so.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,22 +17,19 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-/// The shell tool of Codex. Codex offers it to models that it does not know by name; those
-/// that it knows reach a shell only through JavaScript.
-const SHELL_TOOL: &str = "exec_command";
+mod chat;
+mod gemini;
+mod http;
+mod messages;
+mod responses;
+mod script;
+mod tool;
 
-const MAX_BODY: usize = 4 << 20;
-const MAX_HEAD: u64 = 64 << 10;
+use http::{Request, Response, Unreadable};
+use script::{Answer, Entry, next_answer};
+use tool::Tool;
 
-/// What the model does when it is its turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Turn {
-    /// Has the agent run this command in its shell tool. Codex answers after ten seconds at
-    /// the latest, with what the command has written until then.
-    Shell(String),
-    /// Says this, which ends the agent's turn.
-    Say(String),
-}
+pub use script::Turn;
 
 /// A model that follows a script. Dropping it ends its connections and threads.
 #[derive(Debug)]
@@ -45,8 +42,17 @@ pub struct ModelServer {
 #[derive(Debug)]
 struct Shared {
     script: Vec<Turn>,
-    requests: Mutex<Vec<Value>>,
+    asked: Mutex<Vec<(Shape, Value)>>,
     stopping: AtomicBool,
+}
+
+/// Whose interface a request is made in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Responses,
+    Chat,
+    Messages,
+    Gemini,
 }
 
 impl ModelServer {
@@ -56,14 +62,16 @@ impl ModelServer {
     /// output comes back, a [`Turn::Say`] when the user has asked for more. After the last
     /// turn the model only says that the script is over.
     pub fn start(script: Vec<Turn>) -> anyhow::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        Self::start_on(0, script)
+    }
+
+    /// Starts a server on this loopback port; 0 stands for a free one.
+    pub fn start_on(port: u16, script: Vec<Turn>) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .context("the model server cannot listen on the loopback")?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            script,
-            requests: Mutex::default(),
-            stopping: AtomicBool::new(false),
-        });
+        let shared =
+            Arc::new(Shared { script, asked: Mutex::default(), stopping: AtomicBool::new(false) });
         let acceptor = thread::Builder::new().name("model".into()).spawn({
             let shared = Arc::clone(&shared);
             move || accept(&listener, &shared)
@@ -76,15 +84,83 @@ impl ModelServer {
         self.address.port()
     }
 
-    /// The bodies of all requests to `/v1/responses` so far, in the order they came.
+    /// The bodies of all requests for an answer so far, in the order they came.
     pub fn requests(&self) -> Vec<Value> {
-        self.shared.requests().clone()
+        self.shared.asked().iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// The body of the last request that offered a shell tool: the conversation so far.
+    pub fn conversation(&self) -> Option<Value> {
+        self.shared.conversation().map(|(_, request)| request)
+    }
+
+    /// What the shell tool gave back in that conversation, call by call.
+    pub fn outputs(&self) -> Vec<String> {
+        let conversation = self.shared.conversation();
+        let history = conversation.map(|(shape, request)| shape.history(&request));
+        history
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|entry| match entry {
+                Entry::Output(output) => Some(output),
+                Entry::Said(_) => None,
+            })
+            .collect()
     }
 }
 
 impl Shared {
-    fn requests(&self) -> MutexGuard<'_, Vec<Value>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    fn asked(&self) -> MutexGuard<'_, Vec<(Shape, Value)>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn conversation(&self) -> Option<(Shape, Value)> {
+        let asked = self.asked();
+        let offers_shell =
+            |(shape, request): &&(Shape, Value)| tool::shell(shape.tools(request)).is_some();
+        asked.iter().rfind(offers_shell).cloned()
+    }
+}
+
+impl Shape {
+    /// The shape of what is asked at a path.
+    fn of(path: &str) -> Option<Self> {
+        match path.strip_prefix("/v1").unwrap_or(path) {
+            "/responses" => Some(Self::Responses),
+            "/chat/completions" => Some(Self::Chat),
+            "/messages" => Some(Self::Messages),
+            _ if gemini::method(path).is_some() => Some(Self::Gemini),
+            _ => None,
+        }
+    }
+
+    /// The tools that a request offers.
+    fn tools(self, request: &Value) -> Vec<Tool> {
+        match self {
+            Self::Responses => responses::tools(request),
+            Self::Chat => chat::tools(request),
+            Self::Messages => messages::tools(request),
+            Self::Gemini => gemini::tools(request),
+        }
+    }
+
+    /// What a request says has happened in its conversation.
+    fn history(self, request: &Value) -> Vec<Entry> {
+        match self {
+            Self::Responses => responses::history(request),
+            Self::Chat => chat::history(request),
+            Self::Messages => messages::history(request),
+            Self::Gemini => gemini::history(request),
+        }
+    }
+
+    fn respond(self, request: &Request, body: &Value, answer: &Answer) -> Response {
+        match self {
+            Self::Responses => responses::respond(body, answer),
+            Self::Chat => chat::respond(body, answer),
+            Self::Messages => messages::respond(body, answer),
+            Self::Gemini => gemini::respond(request, answer),
+        }
     }
 }
 
@@ -145,243 +221,37 @@ fn serve(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
 
 fn respond(request: &Request, shared: &Shared) -> Response {
     match (request.method.as_str(), request.path.as_str()) {
-        ("GET", "/v1/models") => {
+        ("GET", "/v1/models" | "/models") => {
             let none = json!({ "object": "list", "data": [], "models": [] });
-            Response::ok("application/json", none.to_string())
+            Response::json(&none)
         }
-        ("POST", "/v1/responses") => match serde_json::from_slice::<Value>(&request.body) {
-            Ok(body) if body["stream"] == true => {
-                let events = next_events(&shared.script, &body);
-                shared.requests().push(body);
-                Response::ok("text/event-stream", events)
-            }
-            Ok(_) => Response::error("400 Bad Request", "only streamed responses are spoken"),
-            Err(error) => {
-                Response::error("400 Bad Request", &format!("the body is not JSON: {error}"))
-            }
-        },
-        _ => Response::error("404 Not Found", "no such method and path"),
+        // Whether the host of the model can be reached, asked before anything else.
+        ("HEAD" | "GET", "/api/hello") => Response::json(&json!({ "message": "hello" })),
+        ("POST", "/v1/messages/count_tokens") => Response::json(&json!({ "input_tokens": 1 })),
+        ("POST", path) if gemini::method(path) == Some(gemini::Method::Count) => {
+            Response::json(&json!({ "totalTokens": 1 }))
+        }
+        ("POST", path) => {
+            Shape::of(path).map_or_else(Response::not_found, |shape| answer(shape, request, shared))
+        }
+        _ => Response::not_found(),
     }
+    .without_body_if(request.method == "HEAD")
 }
 
-/// The model's answer to a request, as a stream of server-sent events.
-fn next_events(script: &[Turn], request: &Value) -> String {
-    let input = request["input"].as_array().map_or(&[][..], Vec::as_slice);
-    let position = input
-        .iter()
-        .filter(|item| item["type"] == "function_call_output" || item["role"] == "assistant")
-        .count();
-    let item = match script.get(position) {
-        Some(Turn::Shell(command)) => shell_call(command, position, request),
-        Some(Turn::Say(text)) => message(text, position),
-        None => message("The script is over.", position),
+/// Has the model answer.
+fn answer(shape: Shape, request: &Request, shared: &Shared) -> Response {
+    let body: Value = match serde_json::from_slice(&request.body) {
+        Ok(body) => body,
+        Err(error) => {
+            return Response::error("400 Bad Request", &format!("the body is not JSON: {error}"));
+        }
     };
-
-    let id = format!("resp_{position}");
-    let usage = json!({ "input_tokens": 1, "output_tokens": 1, "total_tokens": 2 });
-    [
-        json!({ "type": "response.created", "response": { "id": id } }),
-        json!({ "type": "response.output_item.added", "output_index": 0, "item": item }),
-        json!({ "type": "response.output_item.done", "output_index": 0, "item": item }),
-        json!({ "type": "response.completed", "response": { "id": id, "usage": usage } }),
-    ]
-    .map(|data| {
-        let name = data["type"].as_str().unwrap_or_default();
-        format!("event: {name}\ndata: {data}\n\n")
-    })
-    .concat()
-}
-
-/// A call of the shell tool, or a message that the request does not offer it.
-fn shell_call(command: &str, position: usize, request: &Value) -> Value {
-    let tools = request["tools"].as_array().map_or(&[][..], Vec::as_slice);
-    if !tools.iter().any(|tool| tool["name"] == SHELL_TOOL) {
-        return message(&format!("The request offers no {SHELL_TOOL} tool."), position);
+    let shell = tool::shell(shape.tools(&body));
+    let answer = next_answer(&shared.script, &shape.history(&body), shell.as_ref());
+    let response = shape.respond(request, &body, &answer);
+    if response.is_ok() {
+        shared.asked().push((shape, body));
     }
-    json!({
-        "type": "function_call",
-        "id": format!("fc_{position}"),
-        "call_id": format!("call_{position}"),
-        "name": SHELL_TOOL,
-        "arguments": json!({ "cmd": command }).to_string(),
-    })
-}
-
-fn message(text: &str, position: usize) -> Value {
-    json!({
-        "type": "message",
-        "id": format!("msg_{position}"),
-        "role": "assistant",
-        "content": [{ "type": "output_text", "text": text }],
-    })
-}
-
-struct Request {
-    method: String,
-    path: String,
-    keep_alive: bool,
-    body: Vec<u8>,
-}
-
-/// Why a request could not be read: the connection ended, or it deserves an error status.
-enum Unreadable {
-    Broken(io::Error),
-    Refused(&'static str, &'static str),
-}
-
-impl From<io::Error> for Unreadable {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error)
-    }
-}
-
-fn malformed(reason: &'static str) -> Unreadable {
-    Unreadable::Refused("400 Bad Request", reason)
-}
-
-impl Request {
-    fn read(reader: &mut BufReader<&TcpStream>) -> Result<Self, Unreadable> {
-        let start = read_line(reader)?;
-        let mut words = start.split(' ');
-        let (Some(method), Some(target), Some(version), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
-            return Err(malformed("the request line is not METHOD TARGET VERSION"));
-        };
-        if !matches!(version, "HTTP/1.0" | "HTTP/1.1") {
-            return Err(malformed("only HTTP/1.1 is spoken"));
-        }
-
-        let mut keep_alive = version == "HTTP/1.1";
-        let mut length = None;
-        let mut chunked = false;
-        for line in read_fields(reader)? {
-            let (name, value) = line.split_once(':').ok_or(malformed("a header has no colon"))?;
-            let value = value.trim().to_ascii_lowercase();
-            match name.to_ascii_lowercase().as_str() {
-                "connection" => keep_alive = value != "close",
-                "content-length" => {
-                    let bytes: usize =
-                        value.parse().map_err(|_| malformed("Content-Length is no number"))?;
-                    length = Some(bytes);
-                }
-                "transfer-encoding" if value == "chunked" => chunked = true,
-                "transfer-encoding" | "content-encoding" if value != "identity" => {
-                    let reason = "only chunked transfer of plain bodies is spoken";
-                    return Err(Unreadable::Refused("415 Unsupported Media Type", reason));
-                }
-                "expect" if value == "100-continue" => {
-                    reader.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-                }
-                _ => {}
-            }
-        }
-
-        let mut body = Vec::new();
-        match (chunked, length) {
-            (true, Some(_)) => return Err(malformed("both chunked and Content-Length")),
-            (true, None) => {
-                while read_chunk(reader, &mut body)? {}
-                read_fields(reader)?;
-            }
-            (false, length) => read_body(reader, length.unwrap_or(0), &mut body)?,
-        }
-        Ok(Self { method: method.into(), path: path_of(target).into(), keep_alive, body })
-    }
-}
-
-/// The path of a request target, which may be absolute (as proxies get it) or have a query.
-fn path_of(target: &str) -> &str {
-    let path = target
-        .strip_prefix("http://")
-        .map_or(target, |rest| rest.find('/').map_or("/", |start| &rest[start..]));
-    path.split('?').next().unwrap_or(path)
-}
-
-/// One line without its end; an error at the end of the stream.
-fn read_line(reader: &mut BufReader<&TcpStream>) -> Result<String, Unreadable> {
-    let mut line = Vec::new();
-    reader.by_ref().take(MAX_HEAD).read_until(b'\n', &mut line)?;
-    match line.pop() {
-        Some(b'\n') => {}
-        Some(_) if line.len() as u64 + 1 == MAX_HEAD => {
-            return Err(malformed("a line is too long"));
-        }
-        _ => return Err(Unreadable::Broken(io::ErrorKind::UnexpectedEof.into())),
-    }
-    if line.last() == Some(&b'\r') {
-        line.pop();
-    }
-    String::from_utf8(line).map_err(|_| malformed("a line is not UTF-8"))
-}
-
-/// Header or trailer lines, up to the empty line.
-fn read_fields(reader: &mut BufReader<&TcpStream>) -> Result<Vec<String>, Unreadable> {
-    let mut lines = Vec::new();
-    loop {
-        match read_line(reader)? {
-            line if line.is_empty() => return Ok(lines),
-            _ if lines.len() == 100 => return Err(malformed("too many headers")),
-            line => lines.push(line),
-        }
-    }
-}
-
-/// Appends `length` bytes to `body`.
-fn read_body(
-    reader: &mut BufReader<&TcpStream>,
-    length: usize,
-    body: &mut Vec<u8>,
-) -> Result<(), Unreadable> {
-    if length > MAX_BODY - body.len() {
-        let reason = "the body is larger than 4 MiB";
-        return Err(Unreadable::Refused("413 Content Too Large", reason));
-    }
-    let start = body.len();
-    body.resize(start + length, 0);
-    Ok(reader.read_exact(&mut body[start..])?)
-}
-
-/// Appends one chunk to `body`; false for the last one, which is empty.
-fn read_chunk(reader: &mut BufReader<&TcpStream>, body: &mut Vec<u8>) -> Result<bool, Unreadable> {
-    let line = read_line(reader)?;
-    let size = line.split(';').next().unwrap_or("").trim();
-    let size = usize::from_str_radix(size, 16).map_err(|_| malformed("a chunk has no size"))?;
-    if size == 0 {
-        return Ok(false);
-    }
-    read_body(reader, size, body)?;
-    if !read_line(reader)?.is_empty() {
-        return Err(malformed("a chunk is longer than its size"));
-    }
-    Ok(true)
-}
-
-struct Response {
-    status: &'static str,
-    kind: &'static str,
-    body: String,
-}
-
-impl Response {
-    fn ok(kind: &'static str, body: String) -> Self {
-        let status = "200 OK";
-        Self { status, kind, body }
-    }
-
-    fn error(status: &'static str, reason: &str) -> Self {
-        let body = json!({ "error": { "message": reason } }).to_string();
-        Self { status, kind: "application/json", body }
-    }
-
-    fn write(&self, mut stream: &TcpStream, keep_alive: bool) -> io::Result<()> {
-        let Self { status, kind, body } = self;
-        let connection = if keep_alive { "keep-alive" } else { "close" };
-        let length = body.len();
-        let whole = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
-             Connection: {connection}\r\n\r\n{body}"
-        );
-        stream.write_all(whole.as_bytes())
-    }
+    response
 }

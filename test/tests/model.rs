@@ -1,4 +1,5 @@
-//! The scripted model, driven as an agent drives it but without one.
+//! The scripted model, driven as an agent drives it but without one: how it follows a script,
+//! and what it refuses. `model_shapes.rs` has the other interfaces.
 
 #![expect(clippy::unwrap_used, reason = "a step that fails is a test that fails")]
 
@@ -97,12 +98,13 @@ fn only_item(events: &str) -> Value {
 }
 
 fn request(input: &[Value]) -> Value {
+    let parameters = json!({ "properties": { "cmd": { "type": "string" } } });
     json!({
         "model": "scripted",
         "stream": true,
         "tools": [
             { "type": "web_search" },
-            { "type": "function", "name": "exec_command" },
+            { "type": "function", "name": "exec_command", "parameters": parameters },
         ],
         "input": input,
     })
@@ -177,7 +179,7 @@ fn a_request_without_the_shell_tool_is_told_so() {
     request["tools"] = json!([{ "type": "function", "name": "view_image" }]);
 
     let message = Client::connect(&model).ask(&request);
-    assert_eq!(text_of(&message), "The request offers no exec_command tool.");
+    assert_eq!(text_of(&message), "The request offers no shell tool.");
 }
 
 #[test]
