@@ -5,7 +5,8 @@
 # Started as root, it builds as root and runs the tests as the user paddock-test, from a
 # staged copy of the repository. The last line says `N passed, N failed, N skipped`.
 #
-# --all runs the tests that are slow, too (PADDOCK_TEST_ALL=1).
+# --all runs the tests that are slow, too (PADDOCK_TEST_ALL=1), and installs the agents that
+# only they need.
 # PADDOCK_TEST_STRICT=1 turns tests that cannot run here from skipped into failed.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -39,12 +40,21 @@ link_or_copy() { cp -RLl "$@" 2>/dev/null || cp -RL "$@"; }
 cd "$root"
 scripts/setup.sh --no-build
 nono=$(find_nono)
-codex=
+# The agents that there are to test with, and behind each its program.
+agents=()
+wanted_agents=(codex opencode claude)
+[[ -z ${PADDOCK_TEST_ALL:-} ]] || wanted_agents+=(goose copilot qwen gemini)
 if ! has npm; then
-    say "without npm there is no Codex to test with: install Node.js to have it"
-elif ! codex=$(scripts/install-agent.sh codex); then
-    say "without Codex, for the reason above, the tests that need it do not run"
+    say "without npm there is no agent to test with: install Node.js to have them"
+    wanted_agents=()
 fi
+for agent in "${wanted_agents[@]}"; do
+    if program=$(scripts/install-agent.sh "$agent"); then
+        agents+=("$agent=$program")
+    else
+        say "without $agent, for the reason above, the tests that need it do not run"
+    fi
+done
 clients=
 if ! has npm || ! has python3; then
     say "without npm and python3 there are few clients to try the guard with"
@@ -58,7 +68,7 @@ tests=$(executables true test --workspace --no-run)
 
 if ((EUID == 0)); then
     become_test_user "$nono"
-    nono=$user_nono codex=${codex/#"$cache"/"$user_cache"}
+    nono=$user_nono agents=("${agents[@]/"=$cache"/"=$user_cache"}")
     mkdir -p "$stage/target/debug/deps" "$stage/bin"
     cut -f 2 <<<"$programs" | xargs -I '{}' cp '{}' "$stage/target/debug/"
     cut -f 2 <<<"$tests" | xargs -I '{}' cp '{}' "$stage/target/debug/deps/"
@@ -82,7 +92,10 @@ fi
 environment=(PADDOCK_TEST_BIN="$staged_target/debug/paddock" PADDOCK_TEST_STAGE="$stage"
     PADDOCK_NONO="$nono" PADDOCK_TEST_RUST="$rust")
 [[ -z $clients ]] || environment+=(PADDOCK_TEST_CLIENTS="$clients")
-[[ -z $codex ]] || environment+=(PADDOCK_TEST_CODEX="$codex")
+for agent in "${agents[@]}"; do
+    name=${agent%%=*}
+    environment+=("PADDOCK_TEST_${name^^}=${agent#*=}")
+done
 for name in CI PADDOCK_TEST_ALL PADDOCK_TEST_STRICT HERDR_BIN RUST_BACKTRACE; do
     [[ -z ${!name:-} ]] || environment+=("$name=${!name}")
 done
