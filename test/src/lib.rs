@@ -3,6 +3,7 @@
 // What it needs and does not find fails the test, as an assertion would.
 #![allow(clippy::expect_used, clippy::missing_panics_doc)]
 
+pub mod agent;
 pub mod faults;
 pub mod files;
 pub mod floods;
