@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::GateRule;
+use super::lineage::is_name;
+use super::version::Requirement;
 
 /// One agent. It has a pair of halves, one process, or both forms.
 #[derive(Clone, Debug, Deserialize)]
@@ -48,7 +50,7 @@ pub(crate) struct Pair {
 /// The file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Written {
+pub(super) struct Written {
     name: String,
     title: String,
     program: Program,
@@ -65,6 +67,11 @@ struct Written {
     #[serde(default)]
     gate: Vec<GateRule>,
     herdr: Option<String>,
+    // What these say is worked in before.
+    #[serde(rename = "extends")]
+    _extends: Option<serde::de::IgnoredAny>,
+    #[serde(rename = "versions")]
+    _versions: Option<serde::de::IgnoredAny>,
 }
 
 impl TryFrom<Written> for AgentFile {
@@ -73,6 +80,10 @@ impl TryFrom<Written> for AgentFile {
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { name, title, program, link, server, client, solo, .. } = written;
         let Written { hosts, read, processes, gate, herdr, .. } = written;
+        // A directory has it.
+        if !is_name(&name) {
+            return Err("name is made of small letters, digits and dashes".into());
+        }
         let pair = match (link, server, client) {
             (Some(link), Some(server), Some(client)) => Some(Pair { link, server, client }),
             (None, None, None) if solo.is_some() => None,
@@ -125,6 +136,9 @@ pub(crate) struct Program {
     /// `*` for one component: the native program behind it.
     #[serde(default)]
     pub(crate) native: Vec<String>,
+    /// The versions that this file is known to work with.
+    #[serde(default)]
+    pub(crate) versions: Option<Requirement>,
 }
 
 /// The link between the halves.

@@ -3,9 +3,11 @@
 
 mod catalogue;
 mod file;
+mod lineage;
 mod profile;
 mod rule;
 mod template;
+mod version;
 
 pub(crate) use catalogue::{Agent, STANDIN, known_agents, load};
 pub(crate) use file::{AgentFile, Half, LinkKind, LinkSettings};
@@ -14,3 +16,4 @@ pub(crate) use profile::check as check_profile;
 pub(crate) use rule::Sandbox;
 pub(crate) use rule::{CallersProgram, GateRule, RequestKind};
 pub(crate) use template::Values;
+pub(crate) use version::Version;

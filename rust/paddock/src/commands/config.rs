@@ -5,10 +5,9 @@ use std::path::Path;
 use confine::escape::escape;
 use serde_json::{Value, json};
 
-use crate::agent;
 use crate::cli::{Config, ConfigCommand, Show};
 use crate::error::Error;
-use crate::launch::{Directories, HostRow, Origin, Row, Sources};
+use crate::launch::{Directories, HostRow, Origin, Row, Sources, load_agent};
 use crate::output::{print, shown};
 
 /// Shows what is in force.
@@ -25,7 +24,7 @@ fn show(options: &Show, directories: &Directories) -> Result<(), Error> {
     let sources = Sources::here(directories)?;
     let configured = sources.config.agent.as_deref();
     let name = options.agent.as_deref().or(configured).unwrap_or("standin");
-    let agent = agent::load(name, &directories.agents())?;
+    let agent = load_agent(name, &sources.config, directories)?;
     let rows = sources.rows(name);
     let hosts = sources.hosts(name, &agent)?;
     let project = sources.config.project.as_ref();

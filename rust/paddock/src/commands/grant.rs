@@ -6,12 +6,12 @@ use egress::Refusal;
 use serde_json::{Value, json};
 
 use super::grant_path::{check_scope, grant_path};
-use crate::agent;
 use crate::cli::{Grant, GrantKind};
 use crate::error::{Error, status};
 use crate::keeper::{Request, Scope, Wanted, ask_keeper};
 use crate::launch::{
-    Config, Directories, EgressProfile, add_for_agent, canonical_host, host_and_ports, policy,
+    Config, Directories, EgressProfile, add_for_agent, canonical_host, host_and_ports, load_agent,
+    policy,
 };
 use crate::output::{print, shown};
 use crate::state::{Stored, find_launch};
@@ -192,7 +192,7 @@ fn left_out(host: &str, launch: &Stored, directories: &Directories) -> Option<St
     let (name, workspace) = (&launch.record.agent, &launch.record.workspace);
     let later = || {
         let persons = Config::load(&directories.config_file())?;
-        let of_file = agent::load(name, &directories.agents())?.file.hosts;
+        let of_file = load_agent(name, &persons, directories)?.file.hosts;
         let config = persons.in_workspace(workspace, directories)?;
         let hosts = config.hosts_of(name, &of_file)?;
         let allowed = policy(&hosts, &config.egress.exceptions)?;

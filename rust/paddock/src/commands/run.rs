@@ -2,6 +2,7 @@
 
 use confine::escape::escape;
 
+use crate::agent::Agent;
 use crate::cli::{How, Run};
 use crate::error::Error;
 use crate::keeper;
@@ -57,6 +58,9 @@ fn try_to_launch(
         let (file, told) = (shown(&project.path), project.told());
         notices.warn(&format!("the project file {file} sets {told}"));
     }
+    if plan.agent.is_known_to_work() == Some(false) {
+        notices.warn(&not_known_to_work(&plan.agent));
+    }
     if let Some((launch, recorded)) = request.recorded
         && recorded != plan.tier
     {
@@ -83,10 +87,33 @@ fn try_to_launch(
     keeper::run(&plan, &directories, notices, &pinned)
 }
 
+/// What is said of an agent whose program is another than its file is known to work with.
+fn not_known_to_work(agent: &Agent) -> String {
+    let version = agent.version.as_ref().map(ToString::to_string).unwrap_or_default();
+    let known = agent.file.program.versions.as_ref();
+    let known = known.map(ToString::to_string).unwrap_or_default();
+    let safe = |text: &str| escape(text.as_bytes()).to_string();
+    format!(
+        "{} {} is not a version that its agent file is known to work with ({})",
+        agent.called(),
+        safe(&version),
+        safe(&known)
+    )
+}
+
 fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
     let safe = |text: &str| escape(text.as_bytes()).to_string();
     let text = |key: &str| safe(plan[key].as_str().unwrap_or_default());
     print(format_args!("agent      {} ({})", text("agent"), text("program")))?;
+    let known = match plan["knownToWork"].as_bool() {
+        Some(true) => ", known to work",
+        Some(false) => ", not known to work",
+        None => "",
+    };
+    print(format_args!(
+        "version    {}{known}",
+        safe(plan["version"].as_str().unwrap_or("unknown"))
+    ))?;
     print(format_args!("workspace  {}", text("workspace")))?;
     print(format_args!("tier       {}", text("tier")))?;
     print(format_args!("AF_UNIX    {}", text("unixRace")))?;

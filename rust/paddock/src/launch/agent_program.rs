@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::agent_version::version_of;
 use super::config::AgentSettings;
 use super::programs::find_agent;
 use super::{Config, Directories, Found, find_self};
-use crate::agent::{self, Agent, Values};
+use crate::agent::{self, Agent, Values, Version};
 use crate::error::Error;
 
 /// The program of `agent`: as configured, or as its file says.
@@ -26,7 +27,27 @@ pub(crate) fn agent_program(
         .map(|name| values.fill(name).map_err(|reason| unusable(agent, reason)))
         .collect::<Result<_, _>>()?;
     let configured = settings.and_then(|settings| settings.program.as_deref());
-    find_agent(&agent.file.name, &names, &agent.file.program.native, configured)
+    let mut found = find_agent(&agent.file.name, &names, &agent.file.program.native, configured)?;
+    let version = version_of(&found.path, settings).map(|(version, _)| version.text().to_owned());
+    found.version =
+        version.or_else(|| (found.file == paddock.file).then(|| paddock.version.clone())?);
+    Ok(found)
+}
+
+/// The agent `name` as it is with the program that is here; where there is none, as it is
+/// with any.
+///
+/// # Errors
+/// When there is no such agent, or its file is not usable.
+pub(crate) fn load_agent(
+    name: &str,
+    config: &Config,
+    directories: &Directories,
+) -> Result<Agent, Error> {
+    let agent = agent::load(name, &directories.agents())?;
+    let program = agent_program(&agent, &find_self()?, config.agents.get(name));
+    let version = program.ok().and_then(|found| Version::parse(&found.version?));
+    agent.at(version)
 }
 
 /// The program that the agent `name` would run here.

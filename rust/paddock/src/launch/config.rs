@@ -24,6 +24,7 @@ pub(crate) use show::{HostRow, Origin, Row, Sources};
 use text::Text;
 
 use super::{Tier, UnixMode};
+use crate::agent::Version;
 use crate::error::Error;
 use crate::files::read_plain;
 use crate::output::shown;
@@ -169,6 +170,8 @@ pub(crate) struct Egress {
 pub(crate) struct AgentSettings {
     /// The agent's program.
     pub(crate) program: Option<PathBuf>,
+    /// The program's version, where it cannot be told or is told wrong.
+    pub(crate) version: Option<Version>,
     /// More hosts.
     pub(crate) hosts: Vec<String>,
     /// Paths that its server may read, beside what it may anyway.

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::plan::{Access, Grant, program_tree};
 use super::programs::Search;
-use super::{Config, Directories, Found, Programs, Tier, agent_program};
-use crate::agent;
+use super::{Config, Directories, Found, Programs, Tier, agent_program, load_agent};
 use crate::error::Error;
 use crate::output::shown;
 
@@ -44,7 +43,7 @@ impl Kept {
     ) -> Result<Self, Error> {
         let search = Search { config, directories, workspace: None };
         let programs = Programs::find(&search, tier.has_veil())?;
-        let agent = agent::load(name, &directories.agents())?;
+        let agent = load_agent(name, config, directories)?;
         let program = agent_program(&agent, &programs.paddock, config.agents.get(name))?;
         Ok(Self::new(directories, &programs, &program))
     }

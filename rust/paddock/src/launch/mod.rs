@@ -4,6 +4,7 @@
 
 mod agent_program;
 mod agent_reads;
+mod agent_version;
 mod ask;
 mod config;
 mod config_edit;
@@ -26,7 +27,8 @@ mod unix;
 mod versions;
 mod workspace;
 
-pub(crate) use agent_program::{agent_program, find_named_agent};
+pub(crate) use agent_program::{agent_program, find_named_agent, load_agent};
+
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{
     Config, EgressProfile, HerdrSettings, HostRow, OnProgramChange, OnViolation, OpenIn, Origin,

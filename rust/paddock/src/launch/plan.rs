@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use confine::Layer;
 use serde_json::json;
 
-use super::agent_program::agent_program;
+use super::agent_program::{agent_program, load_agent};
 use super::directories::check_socket_path;
 use super::environment::{self, Proxy};
 use super::form::{self, Form};
@@ -22,7 +22,7 @@ use super::{
     AgainstRaces, Config, Directories, Found, LaunchId, OnProgramChange, OnViolation, Programs,
     ProjectFile, Tier, VerifySettings, Workspace,
 };
-use crate::agent::{self, Agent, LinkKind, Values};
+use crate::agent::{self, Agent, LinkKind, Values, Version};
 use crate::error::Error;
 use crate::gate::herdr::OwnPane;
 use warden::Link;
@@ -99,7 +99,7 @@ impl Plan {
             return Err(Error::Root);
         }
         let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or(agent::STANDIN);
-        let agent = agent::load(name, &directories.agents())?;
+        let agent = load_agent(name, config, directories)?;
         let chosen = form::choose(&agent, request.form)?;
         let form = chosen.form;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
@@ -295,6 +295,9 @@ impl Plan {
             "unixRace": self.against_races.to_string(),
             "workspace": text(&self.workspace.root),
             "program": text(&self.program.path),
+            "version": self.agent.version.as_ref().map(Version::text),
+            "knownToWork": self.agent.is_known_to_work(),
+            "extends": self.agent.extends(),
             "processes": self.agent.file.processes,
             "layers": {
                 "veil": self.tier.has_veil().then(|| words(&self.veil_argv(None))),

@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::files::sha256;
 use crate::launch::{
     Config, Directories, Found, OnProgramChange, Plan, Programs, Search, Tier, agent_program,
+    load_agent,
 };
 use compare::Change;
 pub(crate) use program::PinnedProgram;
@@ -173,7 +174,7 @@ impl Comparison {
         directories: &Directories,
         anew: bool,
     ) -> Result<Self, Error> {
-        let agent = agent::load(name, &directories.agents())?;
+        let agent = load_agent(name, config, directories)?;
         let programs = Programs::find(&Search::here(config, directories), tier.has_veil())?;
         let program = agent_program(&agent, &programs.paddock, config.agents.get(name))?;
         let subject = Subject { agent: &agent, tier, programs: &programs, program: &program };

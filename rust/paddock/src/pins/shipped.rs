@@ -41,19 +41,13 @@ fn check_with(pins: &str, agent: &Agent) -> Result<(), Error> {
         pinned: "its own form".into(),
         found: e.to_string(),
     })?;
-    let mut files = vec![("pen.json".to_owned(), &agent.profiles.pen)];
-    if agent.source.is_none() {
-        let name = &agent.file.name;
-        files.push((format!("{name}/agent.toml"), &agent.adapter));
-        files.push((format!("{name}/server.json"), &agent.profiles.server));
-        let client = agent.profiles.client.as_ref();
-        files.extend(client.map(|text| (format!("{name}/client.json"), text)));
-    }
-    for (file, text) in files {
+    let pen = ("pen.json".to_owned(), agent.profiles.pen.clone());
+    // Also those of which one of a person's own is made.
+    for (file, text) in agent.shipped.iter().chain([&pen]) {
         let found = sha256(text.as_bytes());
-        let pinned = pins.get(&file).map_or("nothing", |pin| &pin.sha256);
+        let pinned = pins.get(file).map_or("nothing", |pin| &pin.sha256);
         if pinned != found {
-            return Err(Error::PinShipped { file, pinned: pinned.to_owned(), found });
+            return Err(Error::PinShipped { file: file.clone(), pinned: pinned.to_owned(), found });
         }
     }
     Ok(())
@@ -140,16 +134,14 @@ mod tests {
             let mut agent = shipped.clone();
             let text = match file {
                 "pen.json" => &mut agent.profiles.pen,
-                "standin/server.json" => &mut agent.profiles.server,
-                "standin/client.json" => agent.profiles.client.as_mut().unwrap(),
-                _ => &mut agent.adapter,
+                file => &mut agent.shipped.iter_mut().find(|(f, _)| f == file).unwrap().1,
             };
             text.push(' ');
             refused(&agent, file);
         }
         // An agent of one's own has policies of its own, under the same pen.
         let mut own = shipped.clone();
-        own.source = Some("/x/standin".into());
+        own.shipped.clear();
         own.profiles.server.push(' ');
         check(&own).unwrap();
         own.profiles.pen.push(' ');

@@ -81,6 +81,7 @@ pub(crate) const KEYS: &[Key] = &[
     words("herdr.direction", "\"right\"", &["right", "down"], Refused(CHOICE)),
     key("herdr.ratio", "0.5", Refused(CHOICE)),
     key("agents.NAME.program", "", Refused(RUNS)),
+    key("agents.NAME.version", "", Refused(CHOICE)),
     words("agents.NAME.unix", "", &["mediated", "strict"], Tighter("\"strict\"")),
     key("agents.NAME.hosts", "[]", Tighter("of the allowed hosts those that remain")),
     key("agents.NAME.read", "[]", Refused(WIDENS)),

@@ -169,6 +169,7 @@ impl Config {
             let settings = self.agents.get(agent).cloned().unwrap_or_default();
             return match key {
                 "program" => path(&settings.program),
+                "version" => Some(json!(settings.version?.text())),
                 "unix" => Some(json!(self.unix_of(agent).to_string())),
                 "hosts" => Some(json!(settings.hosts)),
                 "read" => Some(paths(&settings.read)),
@@ -237,6 +238,7 @@ mod tests {
                     let other = words.iter().rfind(|word| !default.contains(*word)).unwrap();
                     format!("{other:?}")
                 }
+                _ if key.name.ends_with(".version") => "\"1.2.3\"".into(),
                 (_, "{}") => "{ \"a.test\" = \"10.0.0.1\" }".into(),
                 (_, "false") => "true".into(),
                 (_, "0.5") => "0.3".into(),
