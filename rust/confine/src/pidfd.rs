@@ -44,10 +44,10 @@ impl PidFd {
     /// The process that connected the other end of `socket`.
     ///
     /// # Errors
-    /// When the kernel has no such record or the process is gone.
+    /// When the kernel has no such record, the process is gone, or it is in an outer pid
+    /// namespace.
     pub fn of_peer(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        let peer = rustix::net::sockopt::socket_peercred(socket)?;
-        let pid = Pid::from(peer.pid);
+        let pid = crate::sys::peer_of(socket)?.ok_or_else(gone)?;
         match crate::sys::peer_pidfd(socket) {
             Ok(fd) => {
                 let start = proc::start_time(pid)?;

@@ -8,6 +8,7 @@ mod doctor;
 mod error;
 mod files;
 mod gate;
+mod job;
 mod keeper;
 mod launch;
 mod notices;

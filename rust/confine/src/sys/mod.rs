@@ -5,6 +5,7 @@
 mod attempt;
 mod clock;
 pub mod host;
+mod leaders;
 mod race;
 mod spawn;
 mod survey;
@@ -14,6 +15,7 @@ pub use attempt::{
     attempt_shared_memory, attempt_trace,
 };
 pub use clock::{LocalTime, local_time};
+pub use leaders::{own_process_group, peer_of, process_group_of, session_of};
 pub use race::{
     Tally, Way, attempt_datagram_pair, attempt_race_to_connect, attempt_unix_socket,
     race_for_sockets,
@@ -86,13 +88,6 @@ pub fn may_read(task: Pid) -> io::Result<()> {
         libc::syscall(libc::SYS_get_robust_list, task.get(), &raw mut head, &raw mut length)
     })
     .map(drop)
-}
-
-/// The caller's process group; `None` when who leads it is in an outer pid
-/// namespace, and it has no number here (`getpgrp(2)`).
-pub fn own_process_group() -> Option<Pid> {
-    // SAFETY: no argument, and it cannot fail.
-    Pid::new(unsafe { libc::getpgrp() })
 }
 
 /// Sends SIGKILL to every process that the caller may signal, itself and the

@@ -11,8 +11,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use confine::sys::own_process_group;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::getpgrp;
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::{
@@ -131,8 +131,10 @@ fn carry_input(over: &OwnedFd, mut to: File, end_of_file: u8) {
             Ok(_) if !ready[0].revents().is_empty() => return,
             Ok(_) => {}
         }
-        // Another terminal than this session's is nobody's to wait for.
-        if tcgetpgrp(stdin()).is_ok_and(|foreground| foreground != getpgrp()) {
+        // Another terminal than this session's is nobody's to wait for, nor is one whose
+        // foreground is in an outer pid namespace.
+        if tcgetpgrp(stdin()).is_ok_and(|foreground| Some(foreground.into()) != own_process_group())
+        {
             let mut over = [PollFd::from_borrowed_fd(over.as_fd(), PollFlags::empty())];
             match poll(&mut over, Some(&IN_BACKGROUND)) {
                 Ok(1..) => return,

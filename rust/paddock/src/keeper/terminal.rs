@@ -5,6 +5,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 
+use confine::sys::own_process_group;
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcsetattr};
 use signal_hook::consts::{
@@ -12,6 +13,7 @@ use signal_hook::consts::{
 };
 
 use super::events::Event;
+use crate::job::is_job;
 
 /// Leaves what a full-screen program may have left on: mouse reports, focus
 /// reports, bracketed paste, keyboard protocols, the alternate screen, a hidden
@@ -76,14 +78,9 @@ static OWN_STOP: AtomicBool = AtomicBool::new(false);
 /// Whether a shell controls this process as a job on its terminal: who stops it
 /// can continue it.
 pub(super) fn has_job_control() -> bool {
-    use rustix::process::{getpgid, getpgrp, getppid, getsid};
-    let own = getpgrp();
-    let is_foreground = isatty(stdin()) && rustix::termios::tcgetpgrp(stdin()).ok() == Some(own);
-    // The parent is in this session and in another group: then it is a job.
-    let parent_controls = getppid().is_some_and(|parent| {
-        getsid(Some(parent)).ok() == getsid(None).ok() && getpgid(Some(parent)).ok() != Some(own)
-    });
-    is_foreground && parent_controls
+    let foreground = rustix::termios::tcgetpgrp(stdin()).ok().map(confine::Pid::from);
+    // In an outer pid namespace both may be without a number: then it is not known.
+    isatty(stdin()) && foreground.is_some() && foreground == own_process_group() && is_job()
 }
 
 /// Announces a SIGTSTP that is no request to suspend.

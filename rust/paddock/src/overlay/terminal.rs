@@ -13,11 +13,12 @@ use confine::pidfd::PidFd;
 use crossterm::{cursor, event, execute, terminal};
 use ratatui::backend::CrosstermBackend;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, getpgid, getpgrp, getppid, getsid};
+use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
 
 use crate::error::Error;
+use crate::job::is_job;
 
 /// Clicks and the wheel, as SGR reports (`xterm`'s control sequences, "Mouse Tracking").
 /// Not what crossterm turns on: that reports every movement, too.
@@ -322,16 +323,6 @@ pub(super) fn stop_here() {
     if is_job() {
         let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::STOP);
     }
-}
-
-/// Whether a shell controls this process as a job: its parent is in this session, and in
-/// another group. The kernel lets Ctrl-Z stop nobody else (`setpgid(2)`, orphaned
-/// process groups).
-fn is_job() -> bool {
-    getppid().is_some_and(|parent| {
-        getsid(Some(parent)).ok() == getsid(None).ok()
-            && getpgid(Some(parent)).ok() != Some(getpgrp())
-    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use confine::Pid;
+
 use super::Desk;
 use super::api::{ApiError, Pane};
 use super::launches::end;
@@ -128,15 +130,15 @@ fn wait_for_herdr(desk: &Desk) -> Result<(), ApiError> {
 }
 
 /// Whether the launch's keeper is a process of that pane: of the session that the
-/// pane's first process leads.
+/// pane's first process leads. One that was started elsewhere may be of a session that
+/// has no number here.
 fn runs_in(launch: &Stored, pane: &Pane, desk: &Desk) -> Result<bool, ApiError> {
     if !launch.is_kept {
         return Ok(false);
     }
     let first = insist(|| desk.herdr.first_process(&pane.id))?;
-    let session = rustix::process::Pid::from_raw(launch.record.keeper.pid.get())
-        .and_then(|pid| rustix::process::getsid(Some(pid)).ok());
-    Ok(session.map(|pid| pid.as_raw_nonzero().get()) == Some(first))
+    let session = confine::sys::session_of(launch.record.keeper.pid).ok().flatten();
+    Ok(session.map(Pid::get) == Some(first))
 }
 
 /// Says in each pane, and once to the person, what does not run any more.
