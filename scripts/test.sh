@@ -3,7 +3,8 @@
 #
 # Sets up what the tests need and runs every test, or those whose names contain a FILTER.
 # Started as root, it builds as root and runs the tests as the user paddock-test, from a
-# staged copy of the repository. The last line says `N passed, N failed, N skipped`.
+# staged copy of the repository; with apt-get it installs the programs that tests start.
+# The last line says `N passed, N failed, N skipped`.
 #
 # --all runs the tests that are slow, too (PADDOCK_TEST_ALL=1), and installs the agents that
 # only they need.
@@ -35,10 +36,32 @@ executables() { # TESTS CARGO-ARGUMENT...
         sed -n 's|.*"manifest_path":"\([^"]*\)/Cargo.toml".*"executable":"\([^"]*\)".*|\1\t\2|p' | sort
 }
 
+# The programs that tests start in sandboxes, each with its package for apt-get. They are
+# looked for where every user has them.
+test_programs=(bash:bash curl:curl fish:fish git:git javac:default-jdk-headless node:nodejs
+    npm:npm openssl:openssl perl:perl pip3:python3-pip python3:python3 tmux:tmux zsh:zsh)
+
+install_test_programs() {
+    local pair packages=() missing=() command
+    for pair in "${test_programs[@]}"; do
+        [[ -z $(PATH=/usr/local/bin:/usr/bin:/bin type -P "${pair%:*}") ]] || continue
+        missing+=("${pair%:*}") packages+=("${pair#*:}")
+    done
+    ((${#packages[@]})) || return 0
+    command="apt-get update && apt-get install -y --no-install-recommends ${packages[*]}"
+    if ((EUID == 0)) && has apt-get; then
+        say "$command"
+        if DEBIAN_FRONTEND=noninteractive sh -c "$command" >&2; then return; fi
+        say "that failed, its messages are above"
+    fi
+    say "tests that need these programs do not run: ${missing[*]}"
+}
+
 link_or_copy() { cp -RLl "$@" 2>/dev/null || cp -RL "$@"; }
 
 cd "$root"
 scripts/setup.sh --no-build
+install_test_programs
 nono=$(find_nono)
 # The agents that there are to test with, and behind each its program.
 agents=()

@@ -9,7 +9,6 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paddock_test::files::{changes, listing};
 use paddock_test::host::{
     Finished, Host, LIMIT, Launch, TIERS, finish, probe, send, skip, wait_for,
 };
@@ -216,93 +215,6 @@ fn a_person_at_a_shell_has_job_control_a_prompt_and_the_terminals_size() {
         let back = wait_for(LIMIT, || (terminal.modes() == before).then_some(()));
         assert!(back.is_some(), "{tier}: {:?}", terminal.modes());
         host.assert_nothing_left();
-    }
-}
-
-/// Each file says that it was read, by a file in the workspace.
-fn plant_start_up_files(home: &Path, workspace: &Path) {
-    for name in [
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".profile",
-        ".bash_logout",
-        ".zshenv",
-        ".zshrc",
-        ".zprofile",
-        ".zlogin",
-        ".zlogout",
-        ".config/fish/config.fish",
-    ] {
-        let path = home.join(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        let mark = workspace.join(format!("read{}", name.replace('/', "-")));
-        std::fs::write(path, format!("touch '{}'\n", mark.display())).unwrap();
-    }
-    // A key that types a command.
-    std::fs::write(home.join(".inputrc"), "\"\\C-t\": \"touch read-inputrc\\n\"\n").unwrap();
-}
-
-fn marks(workspace: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(workspace).unwrap().flatten();
-    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
-    let mut marks: Vec<String> = names.filter(|name| name.starts_with("read")).collect();
-    marks.sort();
-    marks
-}
-
-#[test]
-fn no_start_up_file_is_read_and_no_history_is_written() {
-    let shells = ["/bin/bash", "/bin/sh", "/usr/bin/zsh", "/usr/bin/fish"];
-    for shell in shells.into_iter().filter(|shell| Path::new(shell).exists()) {
-        let mut host = Host::new();
-        host.set("SHELL", shell);
-        assert_eq!(script(&host, "sealed", "true").code(), Some(0), "its home is there now");
-        let home = host.agent_home("standin", "server");
-        plant_start_up_files(&home, &host.workspace());
-        plant_start_up_files(&host.home(), &host.workspace());
-        let (own, persons) = (listing(&home), listing(&host.home().join(".config")));
-
-        let terminal = Terminal::open();
-        let launch = start(&host, &terminal, "sealed");
-        terminal.send("clear; echo shell is $SHELL; echo home is $HOME\r");
-        terminal.wait_for(&format!("shell is {shell}"));
-        terminal.wait_for(&format!("home is {}", home.display()));
-        terminal.send("\x14\r");
-        terminal.send("echo typed $(math 1 + 1 2>/dev/null || echo 2)\r");
-        terminal.wait_for("typed 2");
-        terminal.send("exit 0\r");
-        assert_eq!(launch.end().code(), Some(0), "{}", terminal.text());
-        assert_eq!(marks(&host.workspace()), Vec::<String>::new(), "{shell}");
-        println!("{shell} read no start-up file");
-        assert_eq!(changes(&own, &listing(&home)), Vec::<PathBuf>::new(), "{shell}");
-        assert_eq!(
-            changes(&persons, &listing(&host.home().join(".config"))),
-            Vec::<PathBuf>::new()
-        );
-
-        // The control: the same shell in the same place without what keeps it from it.
-        let (typed, wanted): (&str, &[&str]) = match shell {
-            "/bin/bash" => ("unset HISTFILE INPUTRC; exec bash -i", &["read.bashrc"]),
-            "/bin/sh" => ("ENV=$HOME/.profile exec sh -i", &["read.profile"]),
-            "/usr/bin/zsh" => ("exec zsh -i", &["read.zshenv", "read.zshrc"]),
-            _ => ("set -e fish_history; exec fish", &["read.config-fish-config.fish"]),
-        };
-        let terminal = Terminal::open();
-        let launch = start(&host, &terminal, "sealed");
-        terminal.send(&format!("clear; {typed}\r"));
-        let read = wait_for(LIMIT, || (marks(&host.workspace()) == wanted).then_some(()));
-        assert!(read.is_some(), "control: {shell}: {:?}", marks(&host.workspace()));
-        if shell == "/bin/bash" {
-            terminal.send("\x14");
-            let typed = || host.workspace().join("read-inputrc").exists().then_some(());
-            wait_for(LIMIT, typed).expect("control: .inputrc is read");
-        }
-        terminal.send("exit 0\r");
-        assert_eq!(launch.end().code(), Some(0), "{}", terminal.text());
-        if shell == "/bin/bash" {
-            assert_eq!(changes(&own, &listing(&home)), [home.join(".bash_history")], "control");
-        }
     }
 }
 
