@@ -75,11 +75,13 @@ impl Pane {
         processes().filter(|(_, stat)| stat.get(3) == Some(&self.pid)).map(|(pid, _)| pid).collect()
     }
 
-    /// The processes in the foreground of its terminal.
+    /// The processes in the foreground of its terminal; nobody's is one that its first
+    /// process has not taken yet.
     pub fn foreground(&self) -> (Option<i32>, Vec<i32>) {
         let group = processes()
             .find(|(pid, _)| *pid == self.pid)
-            .and_then(|(_, stat)| stat.get(5).copied());
+            .and_then(|(_, stat)| stat.get(5).copied())
+            .filter(|group| *group > 0);
         let members =
             processes().filter(|(_, stat)| group.is_some() && stat.get(2) == group.as_ref());
         (group, members.map(|(pid, _)| pid).collect())
