@@ -53,7 +53,7 @@ fn an_unknown_agent() {
             125,
             &format!(
                 "paddock: there is no agent {name:?}; known: codex, standin\n  \
-                 next: paddock info --agents lists them\n"
+                 next: paddock agents lists them\n"
             ),
         );
     }
@@ -583,8 +583,8 @@ fn an_agent_file_or_policy_that_is_not_one() {
     assert_eq!(
         run.stderr,
         format!(
-            "paddock: the agent file {} is not usable: No such file or directory (os error 2)\n  \
-             next: correct the file, then try again\n",
+            "paddock: the agent file {} is not usable: it is not there; write one, or extend an \
+             agent that has one\n  next: correct the file, then try again\n",
             directory.join("client.json").display()
         )
     );

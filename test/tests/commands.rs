@@ -121,7 +121,7 @@ fn run_tells_scripts_what_happens_a_line_each() {
             "event": "ended",
             "status": 125,
             "reason": "there is no agent \"nobody\"; known: codex, standin",
-            "next": "paddock info --agents lists them",
+            "next": "paddock agents lists them",
         })]
     );
     assert_eq!(run.code(), Some(125));
@@ -532,7 +532,7 @@ fn ctrl_c_while_a_launch_starts_ends_it_before_the_agent() {
 #[test]
 fn help_has_examples_and_wrong_usage_says_what_is_right() {
     let host = Host::new();
-    for command in [&[][..], &["run"], &["verify"], &["stop"], &["log"], &["info"]] {
+    for command in [&[][..], &["run"], &["verify"], &["stop"], &["log"], &["info"], &["agents"]] {
         let help = host.run(&[command, &["--help"]].concat());
         assert_eq!((help.code(), help.stderr.as_str()), (Some(0), ""));
         let (_, examples) = help.stdout.split_once("Examples:\n").expect(&help.stdout);

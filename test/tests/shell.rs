@@ -269,7 +269,7 @@ fn what_cannot_be_a_shell_is_told_with_what_to_do() {
         (
             Some(125),
             "paddock: there is no agent and no launch \"nobody\"; known agents: codex, standin\n  \
-             next: paddock list; paddock info --agents\n"
+             next: paddock list; paddock agents\n"
                 .to_owned()
         )
     );

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod agents;
 mod config;
 mod herdr;
 mod how;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::doctor::Probe;
 use crate::launch::Tier;
 use crate::standin::Standin;
+pub(crate) use agents::{Agents, AgentsCommand, CheckAgent, ListAgents, ShowAgent};
 pub(crate) use config::{Config, ConfigCommand, Show};
 pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
 pub(crate) use how::How;
@@ -100,6 +102,8 @@ pub(crate) enum Command {
     Herdr(Herdr),
     /// Show the configuration
     Config(Config),
+    /// List the agents, show the file of one, or check one of your own
+    Agents(Agents),
     /// The stand-in agent, for first use and tests
     #[command(subcommand)]
     Standin(Standin),

@@ -157,7 +157,7 @@ impl Error {
             Self::AgentProgram { agent, .. } => format!(
                 "install it, or name it: in the configuration, [agents.{agent}] program = \"/path\""
             ),
-            Self::AgentUnknown { .. } => "paddock info --agents lists them".into(),
+            Self::AgentUnknown { .. } => "paddock agents lists them".into(),
             Self::DirectoryNotPrivate { path, remedy, .. } => {
                 format!("{remedy} {}", quoted(&shown(path)))
             }
@@ -177,7 +177,7 @@ impl Error {
             Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } | Self::LaunchesNone => {
                 "paddock list shows the launches".into()
             }
-            Self::LaunchOrAgentUnknown { .. } => "paddock list; paddock info --agents".into(),
+            Self::LaunchOrAgentUnknown { .. } => "paddock list; paddock agents".into(),
             Self::LaunchRuns { launch } => {
                 format!("paddock stop {launch}, then: paddock resume {launch}")
             }

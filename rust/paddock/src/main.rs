@@ -58,6 +58,7 @@ fn perform(command: Command) -> Result<u8, error::Error> {
         Command::Overlay(options) => overlay::overlay(&options),
         Command::Log(options) => commands::log(&options),
         Command::Info(options) => commands::info(&options),
+        Command::Agents(options) => commands::agents(&options),
         Command::Config(options) => commands::config(&options),
         Command::Doctor(options) => commands::doctor(&options),
         Command::Grant(options) => commands::grant(&options),

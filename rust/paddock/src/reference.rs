@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Parser;
 use confine::{Layer, Reason};
 
-use crate::agent::AgentFile;
+use crate::agent::{AGENT_KEYS, AgentFile, TEMPLATE_NAMES};
 use crate::cli::{Action, Cli, Command, Entry};
 use crate::doctor::{Feature, HostReport, State, feature_names, needs};
 use crate::error::status;
@@ -16,7 +16,7 @@ use crate::plugin::{ErrorKind, HINT, MARK, ORDER};
 
 const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
 const CONFIGURATION: &str = include_str!("../../../docs/reference/configuration.md");
-const AGENT_FILE: &str = include_str!("../../../docs/reference/agent-file.md");
+const AGENTS: &str = include_str!("../../../docs/reference/agents.md");
 const EXIT_STATUS: &str = include_str!("../../../docs/reference/exit-status.md");
 const DOCTOR: &str = include_str!("../../../docs/reference/doctor.md");
 const DOCTOR_GUIDE: &str = include_str!("../../../docs/guide/doctor.md");
@@ -78,7 +78,7 @@ fn the_example_configuration_and_agent_file_parse() {
         let last = name.rsplit('.').next().unwrap();
         assert!(block(CONFIGURATION, "toml").contains(&format!("\n{last} = ")) || last == "agent");
     }
-    let agent: AgentFile = toml::from_str(block(AGENT_FILE, "toml")).unwrap();
+    let agent: AgentFile = toml::from_str(block(AGENTS, "toml")).unwrap();
     assert_eq!(agent.pair.unwrap().client.when.len(), 1);
     assert!(agent.solo.is_some());
 }
@@ -112,6 +112,21 @@ fn every_key_is_documented_and_every_documented_key_is_one() {
         for word in key.words {
             assert!(meaning.contains(&format!("`{word}`")), "{name}: {word}");
         }
+    }
+}
+
+#[test]
+fn every_key_of_an_agent_file_is_documented_and_every_documented_one_is_one() {
+    let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<BTreeSet<_>>();
+    let keys = AGENTS.split_once("\n## Keys of an agent file\n").unwrap().1;
+    let documented = first_cells(keys, "| key |");
+    assert_eq!(documented, names(AGENT_KEYS));
+    let braced = TEMPLATE_NAMES.map(|name| format!("{{{name}}}"));
+    assert_eq!(first_cells(AGENTS, "| template |"), braced.into_iter().collect());
+    let shown = AGENTS.split_once("\n## `paddock agents`\n").unwrap().1;
+    let source = include_str!("commands/agents.rs");
+    for key in first_cells(shown, "| key |") {
+        assert!(source.contains(&format!("\"{key}\": ")), "{key}");
     }
 }
 

@@ -12,7 +12,7 @@ use crate::files::read_plain;
 use crate::output::shown;
 
 /// The largest file of an agent's own; the shipped ones have 2 KiB.
-const MOST: u64 = 1 << 20;
+pub(crate) const MOST: u64 = 1 << 20;
 
 /// The pen's policy; the same for every agent.
 const PEN: &str = include_str!("../../../../profiles/pen.json");
@@ -126,6 +126,34 @@ pub(crate) fn load(name: &str, own: &Path) -> Result<Agent, Error> {
         name: name.to_owned(),
         known: known_agents(own).join(", "),
     })?;
+    load_at(place, own)
+}
+
+/// Loads the agent in `directory`; what it extends is looked for in `own` first.
+///
+/// # Errors
+/// When it does not parse.
+pub(crate) fn load_directory(directory: &Path, own: &Path) -> Result<Agent, Error> {
+    load_at(Place::Own(directory.to_owned()), own)
+}
+
+/// What of the file in `directory` holds for any version, and what would for each
+/// version that is named; whatever its policies are.
+///
+/// # Errors
+/// When it does not parse.
+pub(crate) fn variants(
+    directory: &Path,
+    own: &Path,
+) -> Result<Vec<(Option<String>, AgentFile)>, Error> {
+    let lineage = lineage(Place::Own(directory.to_owned()), own)?;
+    lineage.check().map_err(|reason| lineage.unusable(reason))?;
+    let (_, file) = lineage.file(None).map_err(|reason| lineage.unusable(reason))?;
+    let named = lineage.variants().into_iter().map(|(name, file)| (Some(name), file));
+    Ok([(None, file)].into_iter().chain(named).collect())
+}
+
+fn load_at(place: Place, own: &Path) -> Result<Agent, Error> {
     let lineage = lineage(place, own)?;
     lineage.check().map_err(|reason| lineage.unusable(reason))?;
     let (adapter, file) = lineage.file(None).map_err(|reason| lineage.unusable(reason))?;
@@ -267,155 +295,4 @@ impl Lineage {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str, path: &Path) -> Result<AgentFile, Error> {
-        toml::from_str(text)
-            .map_err(|e| Error::AgentFile { path: path.to_owned(), reason: e.to_string() })
-    }
-
-    #[test]
-    fn every_shipped_agent_parses_and_bears_its_name() {
-        for (name, ..) in SHIPPED {
-            let agent = load(name, Path::new("/nonexistent")).unwrap();
-            assert_eq!(agent.file.name, name);
-            for (_, text) in agent.profiles.all() {
-                serde_json::from_str::<serde_json::Value>(text).unwrap();
-            }
-            assert_eq!(agent.profiles.all().count(), 3);
-        }
-    }
-
-    /// nono's own list has `/dev/pts`: whoever may read a terminal there takes
-    /// what is typed.
-    #[test]
-    fn every_shipped_policy_reads_the_same_of_the_system_and_no_terminal() {
-        let policy = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
-        let wanted = policy(PEN)["filesystem"]["read"].clone();
-        assert!(wanted.as_array().unwrap().len() > 10);
-        for (name, _, server, client) in SHIPPED {
-            for text in [PEN, server, client] {
-                let policy = policy(text);
-                assert_eq!(policy["filesystem"]["read"], wanted, "{name}");
-                let excluded = policy["groups"]["exclude"].as_array().unwrap().clone();
-                assert!(excluded.contains(&"system_read_linux_core".into()), "{name}");
-            }
-            for text in [server, client] {
-                assert!(!text.contains("/dev/pts") && !text.contains("ptmx"), "{name}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_unknown_key_is_refused() {
-        let shipped = SHIPPED[0].1;
-        assert!(parse(shipped, Path::new("x")).is_ok(), "control");
-        assert!(parse(&format!("readonly = true\n{shipped}"), Path::new("x")).is_err());
-    }
-
-    #[test]
-    fn an_agent_is_a_pair_or_solo_or_both_and_no_part_of_a_pair() {
-        let head = "name = \"x\"\ntitle = \"x\"\nprogram.names = [\"x\"]\n";
-        let (link, server) = ("link.kind = \"unix\"\n", "[server]\nargv = [\"s\"]\n");
-        let (client, solo) = ("[client]\nargv = [\"c\"]\n", "[solo]\nargv = [\"o\"]\n");
-        let of = |parts: &[&str]| parse(&[&[head], parts].concat().concat(), Path::new("x"));
-        let forms = |file: AgentFile| (file.pair.is_some(), file.solo.is_some());
-        assert_eq!(forms(of(&[link, server, client]).unwrap()), (true, false));
-        assert_eq!(forms(of(&[solo]).unwrap()), (false, true));
-        let both = of(&[link, server, client, solo]).unwrap();
-        assert_eq!(both.under_server_policy().unwrap().argv, ["s"]);
-        assert_eq!(forms(both), (true, true));
-        let resume = "resume = [\"r\"]\n";
-        assert!(of(&[solo, resume]).unwrap().solo.unwrap().resume.is_some());
-        for (parts, reason) in [
-            (&[][..], "neither"),
-            (&[link][..], "[server] and [client] is missing"),
-            (&[server, client][..], "[link] is missing"),
-            (&[link, server, solo][..], "[client] is missing"),
-            (&[link, server, resume, client][..], "[client] or [solo]"),
-        ] {
-            let error = of(parts).unwrap_err().to_string();
-            assert!(error.contains(reason), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_name_cannot_be_a_path() {
-        for name in ["../codex", "a/b", "", ".", "Codex"] {
-            assert!(matches!(
-                load(name, Path::new("/nonexistent")),
-                Err(Error::AgentUnknown { .. })
-            ));
-        }
-    }
-
-    /// Own agents below a directory, each with its text and its policies.
-    fn own(agents: &[(&str, &str, &[&str])]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text, policies) in agents {
-            let directory = root.path().join(name);
-            std::fs::create_dir(&directory).unwrap();
-            std::fs::write(directory.join("agent.toml"), text).unwrap();
-            for policy in *policies {
-                let text = format!(r#"{{ "meta": {{ "name": "{name}" }} }}"#);
-                std::fs::write(directory.join(policy), text).unwrap();
-            }
-        }
-        root
-    }
-
-    #[test]
-    fn an_agent_extends_another_with_its_policies() {
-        let root = own(&[
-            ("mine", "extends = \"codex\"\nhosts = [\"model.test\"]\n", &["client.json"]),
-            ("mine-too", "extends = \"mine\"\ntitle = \"two\"\n[server]\npass = []\n", &[]),
-            ("codex", "extends = \"codex\"\ntitle = \"of my own\"\n", &[]),
-        ]);
-        let shipped = load("codex", Path::new("/nonexistent")).unwrap();
-        let load = |name| load(name, root.path()).unwrap();
-        let mine = load("mine-too");
-        assert_eq!((mine.called(), mine.file.name.as_str()), ("mine-too", "mine-too"));
-        assert_eq!(
-            (mine.file.title.as_str(), &mine.file.hosts[..]),
-            ("two", &["model.test".into()][..])
-        );
-        let halves = |agent: &Agent| {
-            let pair = agent.file.pair.clone().unwrap();
-            (pair.server, pair.client)
-        };
-        assert_eq!(halves(&mine).0.argv, halves(&shipped).0.argv);
-        assert_eq!(halves(&mine).0.pass, Vec::<String>::new());
-        assert_eq!(halves(&mine).1.when, halves(&shipped).1.when);
-        assert_eq!(mine.profiles.server, shipped.profiles.server);
-        assert!(mine.profiles.client.as_ref().unwrap().contains("\"mine\""));
-        let of = |agent: &Agent| agent.shipped.iter().map(|(f, _)| f.clone()).collect::<Vec<_>>();
-        assert_eq!(of(&mine), ["codex/agent.toml", "codex/server.json"], "no client.json of it");
-        let codex = load("codex");
-        assert_eq!((codex.file.title.as_str(), codex.source.is_some()), ("of my own", true));
-        assert_eq!(load("mine").extends().len(), 2, "the own codex, and the shipped one");
-        assert!(mine.adapter.contains("app-server") && mine.adapter.contains("model.test"));
-    }
-
-    #[test]
-    fn a_circle_and_a_gap_are_refused() {
-        let root = own(&[
-            ("a", "extends = \"b\"\n", &[]),
-            ("b", "extends = \"a\"\n", &[]),
-            ("c", "extends = \"c\"\n", &[]),
-            ("d", "extends = \"../a\"\n", &[]),
-            ("e", "solo.argv = []\ntitle = \"e\"\nprogram.names = [\"e\"]\n", &[]),
-            ("f", "extends = \"codex\"\nhosst = []\n", &[]),
-        ]);
-        for (name, reason) in [
-            ("a", "a circle"),
-            ("c", "which there is not"),
-            ("d", "which there is not"),
-            ("e", "server.json"),
-            ("f", "hosst"),
-        ] {
-            let refused = load(name, root.path()).unwrap_err().to_string();
-            assert!(refused.contains(reason), "{name}: {refused}");
-        }
-    }
-}
+mod tests;

@@ -51,6 +51,8 @@ pub(crate) struct Pair {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Written {
+    // Of a person's own, the directory's.
+    #[serde(default)]
     name: String,
     title: String,
     program: Program,

@@ -119,6 +119,13 @@ impl Lineage {
         Ok((text, file))
     }
 
+    /// What would hold for each version that is named, as far as it is of the form.
+    pub(super) fn variants(&self) -> Vec<(String, AgentFile)> {
+        let named = self.0.iter().flat_map(|generation| &generation.versions);
+        let file = |named| AgentFile::deserialize(self.merged(|requirement| requirement == named));
+        named.filter_map(|(named, _)| Some((named.to_string(), file(named).ok()?))).collect()
+    }
+
     /// Looks at what would hold for each version that is named.
     ///
     /// # Errors

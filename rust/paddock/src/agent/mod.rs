@@ -2,18 +2,25 @@
 //! beside it.
 
 mod catalogue;
+mod check;
 mod file;
+mod keys;
 mod lineage;
 mod profile;
 mod rule;
 mod template;
 mod version;
 
-pub(crate) use catalogue::{Agent, STANDIN, known_agents, load};
+pub(crate) use catalogue::{Agent, MOST, STANDIN, known_agents, load, load_directory, variants};
+pub(crate) use check::{Wrong, check_text, line_of};
 pub(crate) use file::{AgentFile, Half, LinkKind, LinkSettings};
-pub(crate) use profile::check as check_profile;
+#[cfg(test)]
+pub(crate) use keys::KEYS as AGENT_KEYS;
+pub(crate) use profile::{check as check_profile, problems as profile_problems};
 #[cfg(test)]
 pub(crate) use rule::Sandbox;
 pub(crate) use rule::{CallersProgram, GateRule, RequestKind};
+#[cfg(test)]
+pub(crate) use template::NAMES as TEMPLATE_NAMES;
 pub(crate) use template::Values;
 pub(crate) use version::Version;

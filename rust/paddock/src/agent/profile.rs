@@ -32,23 +32,30 @@ const REFUSED: [(&str, &str); 6] = [
 /// Checks the text of a policy.
 ///
 /// # Errors
-/// The first key that is not accepted. A text with comments, which nono takes, cannot
-/// be checked, and is not accepted either.
+/// The first of [`problems`].
 pub(crate) fn check(text: &str) -> Result<(), String> {
-    let value: Value = serde_json::from_str(text).map_err(|e| {
-        format!("{e} (it must be plain JSON, without comments, so that it can be checked)")
-    })?;
-    let Value::Object(fields) = &value else { return Err("it is not a JSON object".into()) };
-    if let Some(key) = fields.keys().find(|key| !KEYS.contains(&key.as_str())) {
-        return Err(format!("{key:?} is no part of a sandbox; accepted are {}", KEYS.join(", ")));
-    }
-    let refused = REFUSED.iter().find(|(group, key)| value[group].get(key).is_some());
-    match refused {
-        Some((group, key)) => {
-            Err(format!("\"{group}.{key}\" would leave the decision to somebody else"))
+    problems(text).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Every key of a policy that is not accepted. A text with comments, which nono takes,
+/// cannot be checked, and is not accepted either.
+pub(crate) fn problems(text: &str) -> Vec<String> {
+    let value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(e) => {
+            let advice = "it must be plain JSON, without comments, so that it can be checked";
+            return vec![format!("{e} ({advice})")];
         }
-        None => Ok(()),
-    }
+    };
+    let Value::Object(fields) = &value else { return vec!["it is not a JSON object".into()] };
+    let unknown = fields
+        .keys()
+        .filter(|key| !KEYS.contains(&key.as_str()))
+        .map(|key| format!("{key:?} is no part of a sandbox; accepted are {}", KEYS.join(", ")));
+    let refused = REFUSED.iter().filter(|(group, key)| value[group].get(key).is_some());
+    let refused = refused
+        .map(|(group, key)| format!("\"{group}.{key}\" would leave the decision to somebody else"));
+    unknown.chain(refused).collect()
 }
 
 #[cfg(test)]

@@ -20,8 +20,19 @@ impl Default for Values {
     }
 }
 
+/// The names that a launch has values for.
+pub(crate) const NAMES: [&str; 9] =
+    ["brace", "home", "link", "paddock", "password-sha256", "port", "program", "uid", "workspace"];
+
 impl Values {
+    /// Some value for each name that a launch has one for: to find out whether a template
+    /// can be filled in.
+    pub(crate) fn of_any_launch() -> Self {
+        Self(NAMES.iter().map(|name| (*name, "x".into())).collect())
+    }
+
     pub(crate) fn set(&mut self, name: &'static str, value: impl AsRef<OsStr>) {
+        debug_assert!(NAMES.contains(&name), "{name}");
         self.0.insert(name, value.as_ref().to_owned());
     }
 

@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod agents;
 mod config;
 mod doctor;
 mod grant;
@@ -16,6 +17,7 @@ mod status;
 mod stop;
 mod verify;
 
+pub(crate) use agents::agents;
 pub(crate) use config::config;
 pub(crate) use doctor::doctor;
 pub(crate) use grant::{answer_question, grant};

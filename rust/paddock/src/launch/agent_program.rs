@@ -71,3 +71,32 @@ pub(super) fn unusable(agent: &Agent, reason: String) -> Error {
     );
     Error::AgentFile { path, reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_holds_is_what_holds_for_the_version_that_is_here() {
+        let root = tempfile::tempdir().unwrap();
+        let directories = Directories::below(&root.path().canonicalize().unwrap());
+        let directory = directories.agents().join("own");
+        std::fs::create_dir_all(&directory).unwrap();
+        let text = "title = \"own\"\nprogram = { names = [\"own\"], versions = \"<2\" }\n\
+            solo.argv = [\"one\"]\n[versions.\">=2\".solo]\nargv = [\"two\"]\n";
+        std::fs::write(directory.join("agent.toml"), text).unwrap();
+        std::fs::write(directory.join("server.json"), "{}").unwrap();
+        for (settings, wanted, known) in [
+            ("program = \"/bin/sh\"\nversion = \"1.9\"\n", "one", Some(true)),
+            ("program = \"/bin/sh\"\nversion = \"2.0.0-beta\"\n", "two", Some(false)),
+            ("program = \"/bin/sh\"\n", "one", None),
+            // It is not there: what holds is what holds for any.
+            ("version = \"2\"\n", "one", None),
+        ] {
+            let config = Config::parse(&format!("[agents.own]\n{settings}")).unwrap();
+            let agent = load_agent("own", &config, &directories).unwrap();
+            assert_eq!(agent.file.solo.as_ref().unwrap().argv, [wanted], "{settings}");
+            assert_eq!(agent.is_known_to_work(), known, "{settings}");
+        }
+    }
+}

@@ -25,7 +25,6 @@ pub(crate) enum VersionFrom {
 }
 
 impl VersionFrom {
-    #[allow(dead_code)] // `paddock agents` will show it
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Configuration => "the configuration",

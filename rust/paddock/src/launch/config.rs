@@ -17,6 +17,7 @@ use serde::Deserialize;
 pub(crate) use herdr::Direction;
 pub(crate) use herdr::{HerdrSettings, OpenIn};
 pub(crate) use interval::VerifySettings;
+pub(crate) use keys::nearest;
 #[cfg(test)]
 pub(crate) use keys::{KEYS, Project};
 pub(crate) use project::ProjectFile;

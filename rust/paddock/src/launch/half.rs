@@ -152,15 +152,8 @@ impl Halves<'_> {
         if sandbox == "server" {
             variables.extend_from_slice(self.way_out);
         }
-        let asked =
-            settings.pass.iter().chain(settings.set.keys()).chain(&settings.password_variable);
-        if let Some(name) = asked.clone().find(|name| environment::is_forbidden(name)) {
-            let reason = format!("the variable {name} may not be passed to an agent");
+        if let Some((_, reason)) = problems_of(settings).into_iter().next() {
             return Err(unusable(agent, reason));
-        }
-        let password = settings.password_variable.as_ref();
-        if let Some(name) = password.filter(|name| settings.drop.contains(name)) {
-            return Err(unusable(agent, format!("drop: {name} carries the password")));
         }
         variables.extend(environment::from_caller(&settings.pass));
         for (name, template) in &settings.set {
@@ -169,10 +162,6 @@ impl Halves<'_> {
         }
         let is_dropped = |name: &OsString| settings.drop.iter().any(|drop| name == drop.as_str());
         variables.retain(|(name, _)| !is_dropped(name));
-        let in_home = settings.directories.iter().chain(settings.seed.iter().map(|s| &s.path));
-        for path in in_home {
-            below_home(path).map_err(|reason| unusable(agent, reason))?;
-        }
         let seeds =
             settings.seed.iter().map(|seed| Ok((seed.path.clone(), values.fill(&seed.text)?)));
         let seeds: Result<_, String> = seeds.collect();
@@ -185,6 +174,38 @@ impl Halves<'_> {
             password_variable: settings.password_variable.clone(),
         })
     }
+}
+
+/// What of a half's values no launch may have: the steps to the key, and why.
+pub(super) fn problems_of(settings: &Half) -> Vec<(Vec<String>, String)> {
+    let mut found = Vec::new();
+    let mut add = |steps: &[&str], what: String| {
+        found.push((steps.iter().map(|step| (*step).to_owned()).collect(), what));
+    };
+    let password = settings.password_variable.as_ref();
+    let forbidden = |name: &String| {
+        let reason = || format!("the variable {name} may not be passed to an agent");
+        environment::is_forbidden(name).then(reason)
+    };
+    for name in &settings.pass {
+        forbidden(name).into_iter().for_each(|reason| add(&["pass"], reason));
+    }
+    for name in settings.set.keys() {
+        forbidden(name).into_iter().for_each(|reason| add(&["set", name], reason));
+    }
+    if let Some(name) = password {
+        forbidden(name).into_iter().for_each(|reason| add(&["password-variable"], reason));
+        if settings.drop.contains(name) {
+            add(&["drop"], format!("the variable {name} carries the password"));
+        }
+    }
+    for path in &settings.directories {
+        below_home(path).err().into_iter().for_each(|reason| add(&["directories"], reason));
+    }
+    for seed in &settings.seed {
+        below_home(&seed.path).err().into_iter().for_each(|reason| add(&["seed"], reason));
+    }
+    found
 }
 
 /// Refuses a path that leads out of a home, or is the home.

@@ -2,6 +2,7 @@
 //! programs, behind which layers. The result is a [`Plan`]; `--dry-run` prints
 //! it and nothing else happens.
 
+mod agent_check;
 mod agent_program;
 mod agent_reads;
 mod agent_version;
@@ -27,12 +28,13 @@ mod unix;
 mod versions;
 mod workspace;
 
+pub(crate) use agent_check::{Problem, check_agent};
 pub(crate) use agent_program::{agent_program, find_named_agent, load_agent};
-
+pub(crate) use agent_version::{VersionFrom, version_of};
 pub(crate) use ask::{Answer, ask};
 pub(crate) use config::{
     Config, EgressProfile, HerdrSettings, HostRow, OnProgramChange, OnViolation, OpenIn, Origin,
-    ProjectFile, Row, Sources, VerifySettings,
+    ProjectFile, Row, Sources, VerifySettings, nearest,
 };
 #[cfg(test)]
 pub(crate) use config::{KEYS, Project};

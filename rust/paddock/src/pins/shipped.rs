@@ -139,6 +139,17 @@ mod tests {
             text.push(' ');
             refused(&agent, file);
         }
+        // Nor as a part of a person's own.
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("mine")).unwrap();
+        std::fs::write(root.path().join("mine/agent.toml"), "extends = \"standin\"\n").unwrap();
+        let mine = load("mine", root.path()).unwrap();
+        check(&mine).unwrap();
+        for file in ["standin/agent.toml", "standin/server.json", "standin/client.json"] {
+            let mut mine = mine.clone();
+            mine.shipped.iter_mut().find(|(name, _)| name == file).unwrap().1.push(' ');
+            refused(&mine, file);
+        }
         // An agent of one's own has policies of its own, under the same pen.
         let mut own = shipped.clone();
         own.shipped.clear();

@@ -1,0 +1,244 @@
+//! All that is wrong with an agent file of a person's own, before anything is started
+//! with it. Nothing of what it names is run.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::agent_reads::{expand, refuse_too_much};
+use super::{Directories, half, hosts};
+use crate::agent::{self, AgentFile, Half, Values, Wrong, check_text, line_of, profile_problems};
+use crate::error::Error;
+use crate::files::read_plain;
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    pub(crate) path: PathBuf,
+    pub(crate) line: Option<usize>,
+    /// Not escaped.
+    pub(crate) what: String,
+}
+
+/// The steps to a key, and what is wrong with its value.
+type Finding = (Vec<String>, String);
+
+/// Looks at the agent in `directory`: its form, its values for each version that it
+/// knows, and its policies.
+pub(crate) fn check_agent(directory: &Path, directories: &Directories) -> Vec<Problem> {
+    let file = directory.join("agent.toml");
+    let problem = |path: &Path, line, what: String| Problem { path: path.to_owned(), line, what };
+    let mut problems = Vec::new();
+    for name in ["server.json", "client.json"] {
+        let path = directory.join(name);
+        if path.symlink_metadata().is_ok() {
+            let wrong = match read(&path) {
+                Ok(text) => profile_problems(&text),
+                Err(what) => vec![what],
+            };
+            problems.extend(wrong.into_iter().map(|what| problem(&path, None, what)));
+        }
+    }
+    let text = match read(&file) {
+        Ok(text) => text,
+        Err(what) => {
+            problems.insert(0, problem(&file, None, what));
+            return problems;
+        }
+    };
+    let mut of_file: Vec<Problem> = check_text(&text)
+        .into_iter()
+        .map(|Wrong { line, what }| problem(&file, line, what))
+        .collect();
+    if of_file.is_empty() {
+        match agent::variants(directory, &directories.agents()) {
+            Ok(variants) => {
+                for (version, variant) in variants {
+                    for (steps, what) in check_values(&variant, directories) {
+                        let line = locate(&text, version.as_deref(), &steps);
+                        let what = format!("{}: {what}", steps.join("."));
+                        if !of_file.iter().any(|known| known.what == what) {
+                            of_file.push(problem(&file, line, what));
+                        }
+                    }
+                }
+                // What is missing, or is wrong in another directory.
+                match agent::load_directory(directory, &directories.agents()) {
+                    Err(Error::AgentFile { path, reason })
+                        if !problems.iter().any(|known| known.path == path) =>
+                    {
+                        problems.push(problem(&path, None, reason));
+                    }
+                    _ => {}
+                }
+            }
+            Err(Error::AgentFile { path, reason }) => of_file.push(problem(&path, None, reason)),
+            Err(error) => of_file.push(problem(&file, None, error.to_string())),
+        }
+    }
+    of_file.append(&mut problems);
+    of_file
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = read_plain(path, agent::MOST).map_err(|e| e.to_string())?;
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".into())
+}
+
+fn locate(text: &str, version: Option<&str>, steps: &[String]) -> Option<usize> {
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    let in_version = version.and_then(|version| {
+        let whole = [&["versions", version], steps.as_slice()].concat();
+        line_of(text, &whole)
+    });
+    in_version.or_else(|| line_of(text, &steps))
+}
+
+/// What of the values would keep a launch from being made.
+fn check_values(file: &AgentFile, directories: &Directories) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    let mut add = |steps: &[&str], what: String| {
+        found.push((steps.iter().map(|step| (*step).to_owned()).collect(), what));
+    };
+    for host in &file.hosts {
+        if let Err(error) = hosts::policy(std::slice::from_ref(host), &BTreeMap::new()) {
+            add(&["hosts"], error.to_string());
+        }
+    }
+    for path in &file.read {
+        let checked =
+            expand(path, &directories.home).and_then(|path| refuse_too_much(&path, directories));
+        if let Err(reason) = checked {
+            add(&["read"], format!("{path}: {reason}"));
+        }
+    }
+    for name in &file.program.names {
+        let mut values = Values::default();
+        values.set("paddock", "x");
+        if let Err(reason) = values.fill(name) {
+            add(&["program", "names"], reason);
+        }
+    }
+    if file.program.names.is_empty() {
+        add(&["program", "names"], "it has no name to look for".into());
+    }
+    let pair = file.pair.iter().flat_map(|p| [("server", &p.server), ("client", &p.client)]);
+    for (name, half) in pair.chain(file.solo.iter().map(|solo| ("solo", solo))) {
+        for (steps, what) in half_templates(half).chain(half::problems_of(half)) {
+            let steps = [vec![name.to_owned()], steps].concat();
+            found.push((steps, what));
+        }
+    }
+    found
+}
+
+/// Templates that name what no launch has.
+fn half_templates(half: &Half) -> impl Iterator<Item = Finding> {
+    let values = Values::of_any_launch();
+    let key = |steps: &[&str]| -> Vec<String> { steps.iter().map(|s| (*s).to_owned()).collect() };
+    let mut templates: Vec<(Vec<String>, &String)> = Vec::new();
+    templates.extend(half.argv.iter().map(|word| (key(&["argv"]), word)));
+    templates.extend(half.resume.iter().flatten().map(|word| (key(&["resume"]), word)));
+    for (word, argv) in &half.when {
+        templates.extend(argv.iter().map(|template| (key(&["when", word]), template)));
+    }
+    templates.extend(half.set.iter().map(|(name, value)| (key(&["set", name]), value)));
+    templates.extend(half.seed.iter().map(|seed| (key(&["seed"]), &seed.text)));
+    let checked = templates.into_iter().map(|(key, text)| (key, values.fill(text).err()));
+    let wrong: Vec<Finding> = checked.filter_map(|(key, error)| Some((key, error?))).collect();
+    let no_program = half.argv.is_empty().then(|| (key(&["argv"]), "it starts nothing".to_owned()));
+    wrong.into_iter().chain(no_program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "title = \"x\"\n";
+    const POLICY: &str = "{}";
+
+    /// Checks an agent of these files, each problem as `FILE:LINE: WHAT`.
+    fn check(files: &[(&str, &str)]) -> Vec<String> {
+        let root = tempfile::tempdir().unwrap();
+        let directories = Directories::below(&root.path().canonicalize().unwrap());
+        let directory = directories.agents().join("own");
+        std::fs::create_dir_all(&directory).unwrap();
+        for (name, text) in files {
+            std::fs::write(directory.join(name), text).unwrap();
+        }
+        let told = |problem: Problem| {
+            let file = problem.path.file_name().unwrap().to_string_lossy().into_owned();
+            format!("{file}:{}: {}", problem.line.unwrap_or(0), problem.what)
+        };
+        check_agent(&directory, &directories).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn every_problem_is_told() {
+        let good = format!("{HEAD}program.names = [\"x\"]\nsolo.argv = [\"{{program}}\"]\n");
+        assert_eq!(check(&[("agent.toml", &good), ("server.json", POLICY)]), Vec::<String>::new());
+        let bad = format!(
+            "{HEAD}hosts = [\"a b\"]\nread = [\"~/.ssh\", \"x\"]\nprogram.names = [\"{{port}}\"]\n\
+             [solo]\nargv = [\"{{prot}}\"]\npass = [\"SSH_AUTH_SOCK\"]\n\
+             set = {{ A = \"{{home}}\", LD_X = \"{{x}}\" }}\ndirectories = [\"../x\"]\n\
+             [[solo.seed]]\npath = \"/etc/x\"\ntext = \"{{nothing}}\"\n\
+             [versions.\">=2\".solo]\nargv = [\"{{other}}\"]\n"
+        );
+        let found = check(&[("agent.toml", &bad), ("server.json", "{\"hooks\": {}}")]);
+        for wanted in [
+            "agent.toml:2: hosts: ",
+            "agent.toml:3: read: ~/.ssh: ",
+            "agent.toml:3: read: x: ",
+            "agent.toml:4: program.names: ",
+            "agent.toml:6: solo.argv: \"{prot}\" names \"prot\"",
+            "agent.toml:7: solo.pass: ",
+            "agent.toml:8: solo.set.LD_X: \"{x}\"",
+            "agent.toml:8: solo.set.LD_X: the variable LD_X",
+            "agent.toml:9: solo.directories: ",
+            "agent.toml:10: solo.seed: \"{nothing}\"",
+            "agent.toml:10: solo.seed: /etc/x",
+            "agent.toml:14: solo.argv: \"{other}\"",
+            "server.json:0: \"hooks\"",
+        ] {
+            assert!(found.iter().any(|told| told.starts_with(wanted)), "{wanted}: {found:#?}");
+        }
+        assert_eq!(found.len(), 13, "{found:#?}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told() {
+        for (files, wanted) in [
+            (&[][..], "agent.toml:0: No such file"),
+            (&[("agent.toml", "= ")][..], "agent.toml:1: "),
+            (&[("agent.toml", "extends = \"nobody\"\n")][..], "agent.toml:0: it extends"),
+            (
+                &[("agent.toml", "title = \"x\"\nprogram.names = [\"x\"]\nsolo.argv = [\"x\"]\n")]
+                    [..],
+                "server.json:0: it is not there",
+            ),
+            (
+                &[("agent.toml", "extends = \"codex\"\n"), ("server.json", "[]")][..],
+                "server.json:0: ",
+            ),
+        ] {
+            let found = check(files);
+            assert!(found.len() == 1 && found[0].starts_with(wanted), "{wanted}: {found:?}");
+        }
+        assert_eq!(
+            check(&[("agent.toml", "extends = \"codex\"\n")]),
+            Vec::<String>::new(),
+            "control"
+        );
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+        #[test]
+        fn whatever_the_files_are_checking_them_ends(file: Vec<u8>, policy: Vec<u8>) {
+            let root = tempfile::tempdir().unwrap();
+            let directories = Directories::below(root.path());
+            std::fs::write(root.path().join("agent.toml"), &file).unwrap();
+            std::fs::write(root.path().join("server.json"), &policy).unwrap();
+            let _ = check_agent(root.path(), &directories);
+        }
+    }
+}
