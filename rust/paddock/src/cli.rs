@@ -187,6 +187,7 @@ pub(crate) struct Pin {
     after_help = "Examples:\n  paddock log                       the launch that runs, else the newest one\n  \
     paddock log --follow bcdf         and what happens from now on, to its end\n  \
     paddock log --hosts               where its bytes went, and what was refused\n  \
+    paddock log --obeyed              what it left that git, builds or editors will run\n  \
     paddock log --json | jq -c 'select(.event == \"verdict\")'"
 )]
 pub(crate) struct Log {
@@ -198,7 +199,10 @@ pub(crate) struct Log {
     /// Sum up per host: connections, refusals and bytes
     #[arg(long, conflicts_with = "follow")]
     pub(crate) hosts: bool,
-    /// Print JSON: the lines as they are, or with --hosts one object
+    /// List what it changed that is obeyed outside of the sandbox: hooks, settings, builds
+    #[arg(long, conflicts_with_all = ["follow", "hosts"])]
+    pub(crate) obeyed: bool,
+    /// Print JSON: the lines as they are, or with --hosts or --obeyed one object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -12,6 +12,7 @@ mod job;
 mod keeper;
 mod launch;
 mod notices;
+mod obeyed;
 mod output;
 mod overlay;
 mod pins;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::error::Error;
 use crate::launch::{Form, Plan};
+use crate::obeyed::short_lines;
 use crate::output::tame;
 
 /// How to tell.
@@ -80,6 +81,17 @@ impl Notices {
             let what = if plan.form == Form::Shell { "shell" } else { "agent" };
             self.tell("33", &format!("the {what} ended with status {status}"), &value);
         }
+    }
+
+    /// What changed in the workspace that is obeyed outside of the sandbox.
+    pub(crate) fn obeyed(self, plan: &Plan, found: &serde_json::Value) {
+        let lines = short_lines(found, &plan.workspace.root, plan.id.as_str());
+        if lines.is_empty() {
+            return;
+        }
+        let mut value = found.clone();
+        value["event"] = "obeyed".into();
+        self.tell("33", &lines.join("\n"), &value);
     }
 
     /// Whether a script reads along.

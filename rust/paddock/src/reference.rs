@@ -21,6 +21,7 @@ const EXIT_STATUS: &str = include_str!("../../../docs/reference/exit-status.md")
 const DOCTOR: &str = include_str!("../../../docs/reference/doctor.md");
 const DOCTOR_GUIDE: &str = include_str!("../../../docs/guide/doctor.md");
 const RECORDS: &str = include_str!("../../../docs/reference/records.md");
+const GIT_GUIDE: &str = include_str!("../../../docs/guide/git.md");
 const LOG: &str = include_str!("../../../docs/reference/log.md");
 /// What `paddock log` says of each event.
 const WORDS: &str = include_str!("commands/log/words.rs");
@@ -235,6 +236,30 @@ fn every_event_of_the_ledger_is_documented() {
     let cells = table.lines().skip(1).map(|row| row.split('|').nth(1).unwrap());
     let documented = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).chain(["start"]);
     assert_eq!(found, documented.map(str::to_owned).collect());
+}
+
+#[test]
+fn what_is_obeyed_outside_is_documented() {
+    use crate::obeyed::{Found, Kind, LIMIT, MOST, NOT_LOOKED_INTO, What, told};
+    for kind in Kind::ALL {
+        assert!(LOG.contains(&format!("`{}`", kind.name())), "{kind:?}");
+    }
+    for what in What::ALL {
+        assert!(LOG.contains(&format!("`{}`", what.name())), "{what:?}");
+    }
+    for name in NOT_LOOKED_INTO {
+        assert!(GIT_GUIDE.contains(&format!("`{name}`")), "{name}");
+    }
+    assert_eq!((LIMIT.as_secs(), MOST), (2, 300_000));
+    assert!(GIT_GUIDE.contains("two seconds and 300,000 names"));
+    let example = LOG.rsplit_once("```json\n").unwrap().1.split_once("```").unwrap().0;
+    let example: serde_json::Value = serde_json::from_str(example).unwrap();
+    assert_eq!(told(&example["obeyed"]).unwrap().len(), 1);
+    let found = Found::default().as_json();
+    let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&example["obeyed"]), keys(&found));
 }
 
 #[test]

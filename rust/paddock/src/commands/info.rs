@@ -1,12 +1,14 @@
 //! `paddock info`.
 
+use confine::escape::escape;
 use serde_json::{Value, json};
 
-use super::state_name;
+use super::{recorded, state_name};
 use crate::agent;
 use crate::cli::Info;
 use crate::error::Error;
 use crate::launch::{Config, Directories, Found, Search, find_named_agent, find_self, find_warden};
+use crate::obeyed::told;
 use crate::output::{print, shown};
 use crate::state::{LEDGER, find_launch};
 
@@ -27,6 +29,12 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
     let mut value = serde_json::to_value(&launch.record).unwrap_or_default();
     value["state"] = state_name(&launch).into();
     value["ledger"] = json!(launch.directory.join(LEDGER));
+    // A ledger that cannot be read says so where it is asked for.
+    let says = |event| recorded(&launch, event).ok().flatten();
+    let git = says("start").map(|mut start| start["git"].take()).unwrap_or_default();
+    let obeyed = says("obeyed");
+    value["git"] = git;
+    value["obeyed"] = obeyed.clone().unwrap_or_default();
     if options.json {
         print(format_args!("{value}"))?;
     } else {
@@ -42,6 +50,17 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
             print(format_args!(
                 "status     {status} {}",
                 record.reason.as_deref().unwrap_or_default()
+            ))?;
+        }
+        if let Some(settings) = value["git"]["settings"].as_str() {
+            let kept = value["git"]["readOnly"].as_array().map_or(0, Vec::len);
+            let settings = escape(settings.as_bytes());
+            print(format_args!("git        {settings} hooks and settings; the veil keeps {kept}"))?;
+        }
+        if let Some(told) = obeyed.as_ref().and_then(told) {
+            let count = told.len();
+            print(format_args!(
+                "changed    {count} of what is obeyed outside; paddock log --obeyed"
             ))?;
         }
         print(format_args!("ledger     {}", shown(&launch.directory.join(LEDGER))))?;

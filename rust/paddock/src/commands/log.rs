@@ -3,6 +3,7 @@
 mod follow;
 mod hosts;
 mod line;
+mod obeyed;
 mod out;
 mod words;
 
@@ -12,6 +13,7 @@ use follow::Changes;
 use hosts::Hosts;
 use line::Style;
 pub(crate) use line::{Parts, parts, shown_time};
+pub(crate) use obeyed::recorded;
 use out::{Out, Stop};
 pub(crate) use words::{Tone, bytes};
 
@@ -24,7 +26,11 @@ use crate::state::{Item, LEDGER, LedgerReader, Stored, find_launch, stored_launc
 /// Shows a ledger, as lines or summed up.
 pub(crate) fn log(options: &Log) -> Result<u8, Error> {
     let launch = chosen(options.launch.as_deref(), &Directories::find()?)?;
-    let told = if options.hosts { sum_up(&launch, options.json) } else { tell(&launch, options) };
+    let told = match options {
+        Log { hosts: true, .. } => sum_up(&launch, options.json),
+        Log { obeyed: true, .. } => list(&launch, options.json),
+        _ => tell(&launch, options),
+    };
     match told {
         // `paddock log | head -1` is a fair thing to type.
         Ok(()) | Err(Stop::NobodyReads) => Ok(0),
@@ -113,6 +119,18 @@ fn sum_up(launch: &Stored, as_json: bool) -> Result<(), Stop> {
         out.line(&output::as_json(&hosts.as_json(launch.record.launch.as_str()).to_string()))?;
     } else {
         hosts.table().iter().try_for_each(|line| out.line(line))?;
+    }
+    out.flush()
+}
+
+/// What changed that is obeyed outside.
+fn list(launch: &Stored, as_json: bool) -> Result<(), Stop> {
+    let record = recorded(launch, "obeyed").map_err(|e| unreadable(launch, e.to_string()))?;
+    let mut out = Out::standard();
+    if as_json {
+        out.line(&output::as_json(&obeyed::as_json(record.as_ref(), launch).to_string()))?;
+    } else {
+        obeyed::shown(record.as_ref(), launch).iter().try_for_each(|line| out.line(line))?;
     }
     out.flush()
 }

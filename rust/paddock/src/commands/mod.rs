@@ -23,7 +23,7 @@ pub(crate) use doctor::doctor;
 pub(crate) use grant::{answer_question, grant};
 pub(crate) use info::info;
 pub(crate) use list::list;
-pub(crate) use log::{Parts, Tone, bytes, log, parts, shown_time};
+pub(crate) use log::{Parts, Tone, bytes, log, parts, recorded, shown_time};
 pub(crate) use pin::{lines as pin_lines, pin};
 pub(crate) use prune::prune;
 pub(crate) use resume::resume;

@@ -61,6 +61,9 @@ fn try_to_launch(
     if plan.agent.is_known_to_work() == Some(false) {
         notices.warn(&not_known_to_work(&plan.agent));
     }
+    for what in plan.told_of_git() {
+        notices.warn(&what);
+    }
     if let Some((launch, recorded)) = request.recorded
         && recorded != plan.tier
     {
@@ -139,10 +142,18 @@ fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
         print(format_args!("\n{title}\n  {}", words(&plan[key]["argv"])))?;
         print(format_args!("  variables: {}", words(&plan[key]["environment"])))?;
     }
+    let git = &plan["git"];
     print(format_args!("\ngrants"))?;
     for grant in plan["grants"].as_array().into_iter().flatten() {
         let field = |key: &str| safe(grant[key].as_str().unwrap_or_default());
         print(format_args!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path")))?;
+    }
+    print(format_args!(
+        "\ngit        {} hooks and settings",
+        safe(git["settings"].as_str().unwrap_or_default())
+    ))?;
+    for path in git["readOnly"].as_array().into_iter().flatten() {
+        print(format_args!("  read-only {}", safe(path.as_str().unwrap_or_default())))?;
     }
     print(format_args!("\nports      {}", plan["ports"]))?;
     print(format_args!("hosts      {}", words(&plan["hosts"])))

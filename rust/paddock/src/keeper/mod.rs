@@ -19,6 +19,7 @@ mod grants;
 mod herdr_desk;
 mod home;
 mod log;
+mod obeyed;
 mod pins;
 mod prune;
 mod questions;
@@ -101,6 +102,8 @@ struct Keeper<'a> {
     survey: Option<survey::Survey>,
     /// The first process of whoever has the terminal, as the host numbers it.
     foreground: Option<confine::Pid>,
+    /// What there was before the agent.
+    began: Option<crate::obeyed::Began>,
 }
 
 /// Runs one launch to its end and returns the exit status.
@@ -148,6 +151,7 @@ impl Keeper<'_> {
         self.build()?;
         let confirmed = self.start_watch()?;
         self.record_pins(directories)?;
+        self.remember_what_is_obeyed(directories);
         self.start_agent(confirmed)?;
         let ended = self.wait_for_end()?;
         self.last_look()?;
@@ -177,6 +181,7 @@ impl Keeper<'_> {
         self.start_inner()?;
         self.ask_for_guards_socket()?;
         self.hear_proof(Layer::Pen, &attempts)?;
+        self.check_what_the_veil_keeps()?;
         self.start_guard()?;
         self.admit_inner(&canaries)
     }
@@ -376,6 +381,7 @@ impl Keeper<'_> {
         if let Some(guard) = self.guard.take() {
             guard.end();
         }
+        self.tell_what_is_obeyed();
         let details = json!({ "status": code, "reason": reason, "survivors": survivors });
         self.ledger.add("stop", details);
         if survivors > 0 {
@@ -485,6 +491,7 @@ impl<'a> Keeper<'a> {
             suspended: Duration::ZERO,
             survey: None,
             foreground: None,
+            began: None,
         })
     }
 }

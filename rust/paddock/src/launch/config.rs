@@ -24,7 +24,7 @@ pub(crate) use project::ProjectFile;
 pub(crate) use show::{HostRow, Origin, Row, Sources};
 use text::Text;
 
-use super::{Tier, UnixMode};
+use super::{GitRules, Tier, UnixMode};
 use crate::agent::Version;
 use crate::error::Error;
 use crate::files::read_plain;
@@ -54,6 +54,8 @@ pub(crate) struct Config {
     pub(crate) grants: PathGrants,
     /// What every agent may reach.
     pub(crate) egress: Egress,
+    /// What agents may do with a workspace's repository.
+    pub(crate) git: GitRules,
     /// Where in herdr an agent is opened.
     pub(crate) herdr: HerdrSettings,
     /// Settings of single agents.

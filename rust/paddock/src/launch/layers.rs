@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use confine::Layer;
 
+use super::GitSettings;
 use super::half::Client;
 use super::plan::{Access, Grant, Plan, program_tree};
 use warden::Link;
@@ -69,10 +70,14 @@ impl Plan {
             grants.push(Grant { layer: "server", access, path, is_file });
         };
         add(Access::ReadWrite, self.workspace.root.clone(), false);
-        if let Some(git) = &self.workspace.git {
-            add(Access::Read, git.common.clone(), false);
-            for path in &git.writable {
-                add(Access::ReadWrite, path.clone(), false);
+        if let Some(git) = &self.workspace.git.linked {
+            if self.git_settings == GitSettings::Writable {
+                add(Access::ReadWrite, git.common.clone(), false);
+            } else {
+                add(Access::Read, git.common.clone(), false);
+                for path in &git.writable {
+                    add(Access::ReadWrite, path.clone(), false);
+                }
             }
         }
         add(Access::ReadWrite, self.server.home.clone(), false);
@@ -156,6 +161,12 @@ impl Plan {
             path: self.paths.nono("pen"),
             is_file: false,
         });
+        shown.extend(self.kept_of_git.mounts().map(|(access, path)| Grant {
+            layer: "pen",
+            access,
+            path: path.clone(),
+            is_file: false,
+        }));
         // A directory before what lies in it, so that the narrower rule wins.
         shown.sort_by(|a, b| a.path.cmp(&b.path));
         for grant in shown {

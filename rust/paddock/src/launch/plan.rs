@@ -19,8 +19,8 @@ use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
 use super::shell::Shell;
 use super::{
-    AgainstRaces, Config, Directories, Found, LaunchId, OnProgramChange, OnViolation, Programs,
-    ProjectFile, Tier, VerifySettings, Workspace,
+    AgainstRaces, Config, Directories, Found, GitSettings, KeptOfGit, LaunchId, OnProgramChange,
+    OnViolation, Programs, ProjectFile, Tier, VerifySettings, Workspace,
 };
 use crate::agent::{self, Agent, LinkKind, Values, Version};
 use crate::error::Error;
@@ -83,6 +83,10 @@ pub(crate) struct Plan {
     pub(super) granted: Vec<Grant>,
     /// What the agent's file has all of its sandboxes read, and whether that is a file.
     pub(super) read: Vec<(PathBuf, bool)>,
+    /// What agents may do with the hooks and settings of a repository.
+    pub(crate) git_settings: GitSettings,
+    /// What the veil keeps read-only of the workspace's own.
+    pub(crate) kept_of_git: KeptOfGit,
 }
 
 impl Plan {
@@ -134,6 +138,8 @@ impl Plan {
         let kept = Kept::new(directories, &programs, &program);
         let granted = kept.grants(config, name, directories)?;
         let read = kept.reads_of(&agent, directories)?;
+        let git_settings = config.git.settings;
+        let kept_of_git = KeptOfGit::of(&workspace, tier, git_settings, &granted);
         let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
 
@@ -194,6 +200,8 @@ impl Plan {
             proxy,
             granted,
             read,
+            git_settings,
+            kept_of_git,
         })
     }
 
@@ -310,6 +318,7 @@ impl Plan {
             "grants": self.grants().iter().map(|g| json!({
                 "layer": g.layer, "access": g.access.name(), "path": text(&g.path),
             })).collect::<Vec<_>>(),
+            "git": self.describe_git(),
             "ports": { "server": self.ports.server, "guard": self.ports.guard },
             "hosts": self.hosts,
             "exceptions": self.exceptions,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::Directories;
 use super::directories::real;
+use super::git::Repository;
 use crate::error::Error;
 use crate::output::shown;
 
@@ -15,17 +16,8 @@ use crate::output::shown;
 pub(crate) struct Workspace {
     /// Its path, without symbolic links.
     pub(crate) root: PathBuf,
-    /// A linked git worktree's common directory, and what of it commits write.
-    pub(crate) git: Option<LinkedGit>,
-}
-
-/// Where a linked worktree's repository is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LinkedGit {
-    /// The common directory; read-only but for `writable`.
-    pub(crate) common: PathBuf,
-    /// Directories in it that a commit writes: never hooks or configuration.
-    pub(crate) writable: Vec<PathBuf>,
+    /// Its repository.
+    pub(crate) git: Repository,
 }
 
 /// Directories of the system: none of them, nor anything that contains one, is
@@ -64,7 +56,7 @@ impl Workspace {
             worktree_around(&start_real, directories).unwrap_or(start_real)
         };
         check(&root, directories)?;
-        Ok(Self { git: linked_git(&root), root })
+        Ok(Self { git: Repository::of(&root), root })
     }
 
     /// Refuses a workspace to which a path without links led once, and now leads by one:
@@ -169,40 +161,6 @@ fn worktree_around(start: &Path, directories: &Directories) -> Option<PathBuf> {
     None
 }
 
-/// What a linked worktree (`gitrepository-layout(5)`, "worktrees") needs of its
-/// common directory. The `.git` file is the agent's to write, so it is believed
-/// only where the other side points back: into that directory the agent cannot
-/// write.
-fn linked_git(root: &Path) -> Option<LinkedGit> {
-    let pointer = root.join(".git");
-    if !std::fs::symlink_metadata(&pointer).ok()?.is_file() {
-        return None;
-    }
-    let private = read_pointer(&pointer, Some(b"gitdir: "), root)?;
-    let back = read_pointer(&private.join("gitdir"), None, &private)?;
-    let common = read_pointer(&private.join("commondir"), None, &private)?;
-    let is_consistent = back == pointer.canonicalize().ok()?
-        && private.parent()? == common.join("worktrees")
-        && !private.starts_with(root)
-        && common.join("objects").is_dir()
-        && common.join("HEAD").is_file();
-    if !is_consistent {
-        return None;
-    }
-    let writable = ["objects", "refs", "logs"].iter().map(|d| common.join(d));
-    let writable = writable
-        .chain([private])
-        .filter(|d| std::fs::symlink_metadata(d).is_ok_and(|m| m.is_dir()))
-        .collect();
-    Some(LinkedGit { common, writable })
-}
-
-fn read_pointer(file: &Path, prefix: Option<&[u8]>, relative_to: &Path) -> Option<PathBuf> {
-    let text = std::fs::read(file).ok()?;
-    let text = text.strip_prefix(prefix.unwrap_or_default())?.trim_ascii_end();
-    relative_to.join(Path::new(std::ffi::OsStr::from_bytes(text))).canonicalize().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,46 +224,6 @@ mod tests {
             let reason = reason(Workspace::find(Some(&home.join(path)), &own));
             assert!(reason.contains("real") && reason.contains("symbolic link"), "{reason}");
         }
-    }
-
-    /// A repository with a linked worktree, laid out by hand as git does.
-    fn linked(root: &Path) -> (PathBuf, PathBuf) {
-        let common = root.join("repo/.git");
-        let worktree = root.join("tree");
-        for directory in ["objects", "refs", "logs", "hooks", "worktrees/tree"] {
-            std::fs::create_dir_all(common.join(directory)).unwrap();
-        }
-        std::fs::create_dir(&worktree).unwrap();
-        let private = common.join("worktrees/tree");
-        std::fs::write(common.join("HEAD"), "ref: refs/heads/main\n").unwrap();
-        std::fs::write(worktree.join(".git"), format!("gitdir: {}\n", private.display())).unwrap();
-        std::fs::write(private.join("gitdir"), format!("{}\n", worktree.join(".git").display()))
-            .unwrap();
-        std::fs::write(private.join("commondir"), "../..\n").unwrap();
-        (common, worktree)
-    }
-
-    #[test]
-    fn a_linked_worktree_may_write_objects_and_not_hooks() {
-        let root = tempfile::tempdir().unwrap();
-        let (common, worktree) = linked(&root.path().canonicalize().unwrap());
-        let git = linked_git(&worktree).unwrap();
-        assert_eq!(git.common, common);
-        assert!(git.writable.contains(&common.join("objects")));
-        assert!(git.writable.contains(&common.join("worktrees/tree")));
-        assert!(!git.writable.iter().any(|p| p.ends_with("hooks") || *p == common));
-    }
-
-    #[test]
-    fn a_pointer_that_nothing_points_back_to_is_not_believed() {
-        let root = tempfile::tempdir().unwrap();
-        let (common, worktree) = linked(&root.path().canonicalize().unwrap());
-        assert!(linked_git(&worktree).is_some(), "control");
-        let forged = worktree.parent().unwrap().join("forged");
-        std::fs::create_dir(&forged).unwrap();
-        let private = common.join("worktrees/tree");
-        std::fs::write(forged.join(".git"), format!("gitdir: {}\n", private.display())).unwrap();
-        assert_eq!(linked_git(&forged), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::obeyed::told;
 use crate::state::LedgerEntry;
 
 /// How much it matters.
@@ -114,6 +115,7 @@ pub(super) fn describe(entry: &LedgerEntry) -> Option<(Tone, String)> {
             let next = of.text("next").unwrap_or("nothing");
             (Tone::Notable, format!("after {lines} lines of {event}, what comes is in {next}"))
         }
+        "obeyed" => obeyed(entry)?,
         "stop" => stop(of)?,
         _ => return None,
     })
@@ -168,6 +170,22 @@ fn egress(of: Details<'_>) -> Option<(Tone, String)> {
             (Tone::Notable, format!("{host}{port} failed: {message} ({reason})"))
         }
         _ => return None,
+    })
+}
+
+fn obeyed(entry: &LedgerEntry) -> Option<(Tone, String)> {
+    let of = Details(&entry.details);
+    let count = told(&Value::Object(entry.details.clone()))?.len() as u64 + of.number("more")?;
+    let gaps = if of.is_true("complete")? { "" } else { ", and not everything was looked at" };
+    Some(match count {
+        0 => (Tone::Plain, format!("nothing changed that is obeyed outside of the sandbox{gaps}")),
+        1 => {
+            (Tone::Notable, format!("1 thing changed that is obeyed outside of the sandbox{gaps}"))
+        }
+        n => (
+            Tone::Notable,
+            format!("{n} things changed that are obeyed outside of the sandbox{gaps}"),
+        ),
     })
 }
 
@@ -349,6 +367,18 @@ mod tests {
                 json!({ "event": "ledger-full", "of": "egress", "lines": 10, "next": "more" }),
                 Tone::Notable,
                 "after 10 lines of egress, what comes is in more",
+            ),
+            (
+                json!({ "event": "obeyed", "changed": [], "more": 0, "complete": true }),
+                Tone::Plain,
+                "nothing changed that is obeyed outside of the sandbox",
+            ),
+            (
+                json!({ "event": "obeyed", "changed": [
+                    { "kind": "git", "path": "/w/.git/config", "what": "changed", "keys": [] }
+                ], "more": 2, "complete": false }),
+                Tone::Notable,
+                "3 things changed that are obeyed outside of the sandbox, and not everything was looked at",
             ),
             (
                 json!({ "event": "stop", "status": 0, "reason": null, "survivors": 0 }),

@@ -77,6 +77,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("egress.hosts", "[]", Tighter("of the allowed hosts those that remain")),
     key("egress.exceptions", "{}", Refused(WIDENS)),
     key("egress.ssh", "false", Tighter("false")),
+    words("git.settings", "\"read-only\"", &["read-only", "writable"], Tighter("\"read-only\"")),
     words("herdr.open-in", "\"split\"", &["split", "tab"], Refused(CHOICE)),
     words("herdr.direction", "\"right\"", &["right", "down"], Refused(CHOICE)),
     key("herdr.ratio", "0.5", Refused(CHOICE)),

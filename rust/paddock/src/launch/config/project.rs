@@ -129,6 +129,7 @@ impl Config {
         set.put("verify.descriptors-every", theirs_of.descriptors_every, ours_of)?;
         set.put("egress.profile", theirs.egress.profile, &mut ours.egress.profile)?;
         set.put("egress.ssh", theirs.egress.ssh, &mut ours.egress.ssh)?;
+        set.put("git.settings", theirs.git.settings, &mut ours.git.settings)?;
         for (agent, theirs_of) in &theirs.agents {
             let mut mode = ours.unix_of(agent);
             let Some(wanted) = theirs_of.unix else { continue };

@@ -195,6 +195,7 @@ impl Config {
             "egress.hosts" => json!(self.egress.hosts),
             "egress.exceptions" => json!(self.egress.exceptions),
             "egress.ssh" => json!(self.egress.ssh),
+            "git.settings" => json!(self.git.settings.to_string()),
             "herdr.open-in" => json!(self.herdr.open_in.name()),
             "herdr.direction" => json!(self.herdr.direction.name()),
             "herdr.ratio" => json!(self.herdr.ratio.get()),
@@ -266,6 +267,7 @@ mod tests {
             ("programs", "programs."),
             ("grants", "grants."),
             ("egress", "egress."),
+            ("git", "git."),
             ("herdr", "herdr."),
             ("agents.codex", "agents.NAME."),
         ] {
@@ -281,7 +283,7 @@ mod tests {
                 assert!(is_known, "{whole}");
             }
         }
-        let tables = ["verify", "pins", "programs", "grants", "egress", "herdr", "agents"];
+        let tables = ["verify", "pins", "programs", "grants", "egress", "git", "herdr", "agents"];
         assert_eq!(fields, KEYS.len() + tables.len(), "and every key is a field");
     }
 }

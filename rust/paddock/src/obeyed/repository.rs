@@ -1,0 +1,321 @@
+//! A repository of git's: the files in it by which git runs programs, or finds others
+//! (`gitrepository-layout(5)`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::FileType;
+
+use super::found::{Collector, What};
+use super::gitconfig::{self, Settings};
+use super::since::Since;
+use super::table::Kind;
+use super::tree::Tree;
+
+/// Repositories in a repository are looked for so deep.
+const DEEPEST: usize = 8;
+/// How many of them are remembered from the start.
+const MOST_REMEMBERED: usize = 128;
+
+/// What a repository was when the launch began.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    /// Which directory it was.
+    inode: u64,
+    /// Its files of settings; `None` where there was none, or none to be read.
+    settings: BTreeMap<PathBuf, Option<Settings>>,
+    /// Its hooks, and which directory they were in.
+    hooks: Option<(u64, BTreeSet<Vec<u8>>)>,
+}
+
+impl Before {
+    /// What it set, each with the file that did; the repository is at `path`.
+    pub(super) fn settings_at(&self, path: &Path) -> Vec<(PathBuf, Settings)> {
+        let set = self.settings.iter();
+        set.filter_map(|(name, set)| Some((path.join(name), set.clone()?))).collect()
+    }
+}
+
+/// Those of a tree, by where they are in it.
+pub(super) type Remembered = BTreeMap<PathBuf, Before>;
+
+const SETTINGS: [&str; 2] = ["config", "config.worktree"];
+/// Beside settings and hooks: what has git run a program, or look elsewhere for settings.
+/// A list of a rebase may have `exec` lines.
+const OTHERS: [&str; 3] = ["commondir", "info/attributes", "rebase-merge/git-rebase-todo"];
+/// In the directory of a linked worktree.
+const OF_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "rebase-merge/git-rebase-todo"];
+
+/// Whether a directory with these names is a repository, as git judges.
+pub(super) fn is_repository(has: impl Fn(&[u8]) -> bool) -> bool {
+    has(b"HEAD") && has(b"objects") && has(b"refs")
+}
+
+/// Remembers the repository at `at`, and those of its submodules.
+pub(super) fn remember(tree: &Tree, at: &Path, remembered: &mut Remembered) {
+    let Ok(stat) = tree.stat(at) else { return };
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return;
+    }
+    let settings = SETTINGS.map(|name| {
+        let path = at.join(name);
+        let read = tree.read(&path, gitconfig::MOST).ok();
+        (PathBuf::from(name), read.and_then(|text| gitconfig::parse(&text)))
+    });
+    let hooks = tree.stat(&at.join("hooks")).ok().map(|stat| (stat.st_ino, hooks(tree, at)));
+    let before = Before { inode: stat.st_ino, settings: settings.into(), hooks };
+    remembered.insert(at.to_owned(), before);
+    for module in modules(tree, at, MOST_REMEMBERED.saturating_sub(remembered.len())) {
+        if remembered.len() < MOST_REMEMBERED {
+            remember(tree, &module, remembered);
+        }
+    }
+}
+
+/// The hooks that git could run.
+fn hooks(tree: &Tree, repository: &Path) -> BTreeSet<Vec<u8>> {
+    const MOST: usize = 1_000;
+    let names = tree.names(&repository.join("hooks"), MOST).map_or(Vec::new(), |(names, _)| names);
+    names.into_iter().map(|entry| entry.name).filter(|name| !is_sample(name)).collect()
+}
+
+/// What git lays out and does not run.
+fn is_sample(name: &[u8]) -> bool {
+    name.ends_with(b".sample")
+}
+
+/// The repositories of submodules in `repository`; their names may have slashes.
+fn modules(tree: &Tree, repository: &Path, most: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = vec![(repository.join("modules"), 0)];
+    let mut looked_into = 0;
+    while let Some((directory, depth)) = pending.pop() {
+        looked_into += 1;
+        if found.len() >= most || looked_into > 4 * MOST_REMEMBERED {
+            break;
+        }
+        let Ok((names, _)) = tree.names(&directory, 10_000) else { continue };
+        if is_repository(|name| names.iter().any(|entry| entry.name == name)) {
+            found.push(directory);
+        } else if depth < DEEPEST {
+            let below = names.iter().filter(|entry| entry.kind == FileType::Directory);
+            let below = below.map(|e| (directory.join(OsStr::from_bytes(&e.name)), depth + 1));
+            pending.extend(below);
+        }
+    }
+    found
+}
+
+/// Looks at repositories of a tree.
+pub(super) struct Repositories<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) since: Since,
+    pub(super) remembered: &'a Remembered,
+    pub(super) out: &'a Collector,
+}
+
+impl Repositories<'_> {
+    /// The repository at `at`; `is_moved` where it lies in what was moved there.
+    pub(super) fn look(&self, at: &Path, is_moved: bool) {
+        self.look_to(at, is_moved, 0);
+    }
+
+    fn look_to(&self, at: &Path, is_moved: bool, depth: usize) {
+        if self.out.room().is_none() {
+            return;
+        }
+        self.out.looked_at(1);
+        let Ok(stat) = self.tree.stat(at) else { return };
+        let before = self.remembered.get(at);
+        let is_moved = is_moved
+            || self.since.was_moved(&stat)
+            || before.is_some_and(|before| before.inode != stat.st_ino);
+        for name in SETTINGS {
+            self.settings(at, name, before, is_moved);
+        }
+        self.hooks(at, before, is_moved);
+        for name in OTHERS {
+            self.file(&at.join(name), is_moved);
+        }
+        self.worktrees(at, is_moved);
+        if depth < DEEPEST {
+            for module in modules(self.tree, at, 4 * MOST_REMEMBERED) {
+                self.look_to(&module, is_moved, depth + 1);
+            }
+        }
+    }
+
+    /// What a file sets that it did not set before.
+    fn settings(&self, at: &Path, name: &str, before: Option<&Before>, is_moved: bool) {
+        let path = at.join(name);
+        let whole = || self.tree.path.join(&path);
+        let was = before.and_then(|before| before.settings.get(Path::new(name))?.as_ref());
+        let Ok(stat) = self.tree.stat(&path) else {
+            if was.is_some() {
+                self.out.add(Kind::Git, whole(), What::Removed);
+            }
+            return;
+        };
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+            return self.file(&path, is_moved);
+        }
+        if !is_moved && !self.since.is_new(&stat) {
+            return;
+        }
+        let read = self.tree.read(&path, gitconfig::MOST).ok();
+        let Some(is) = read.and_then(|text| gitconfig::parse(&text)) else {
+            return self.out.add(Kind::Git, whole(), What::Changed);
+        };
+        let names = match was {
+            Some(was) => gitconfig::differences(was, &is),
+            // Of a repository that was not known what any new one has is no news.
+            None => gitconfig::programs(&is),
+        };
+        if !names.is_empty() {
+            self.out.add_settings(whole(), &names);
+        }
+    }
+
+    fn hooks(&self, at: &Path, before: Option<&Before>, is_moved: bool) {
+        let directory = at.join("hooks");
+        let was = before.and_then(|before| before.hooks.as_ref());
+        let names = hooks(self.tree, at);
+        for gone in was.iter().flat_map(|(_, was)| was.difference(&names)) {
+            let path = directory.join(OsStr::from_bytes(gone));
+            self.out.add(Kind::Git, self.tree.path.join(path), What::Removed);
+        }
+        let Ok(stat) = self.tree.stat(&directory) else { return };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return self.file(&directory, is_moved);
+        }
+        let is_other = was.is_some_and(|(inode, _)| *inode != stat.st_ino);
+        let is_moved = is_moved || is_other || self.since.was_moved(&stat);
+        for name in names {
+            self.out.looked_at(1);
+            self.file(&directory.join(OsStr::from_bytes(&name)), is_moved);
+        }
+    }
+
+    /// A directory of hooks that is not in a repository, or a file of more settings.
+    pub(super) fn led_to(&self, at: &Path) {
+        let Ok(stat) = self.tree.stat(at) else { return };
+        self.file(at, false);
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return;
+        }
+        let Ok((names, _)) = self.tree.names(at, 1_000) else { return };
+        for entry in names {
+            self.out.looked_at(1);
+            if entry.kind != FileType::Directory && !is_sample(&entry.name) {
+                self.file(&at.join(OsStr::from_bytes(&entry.name)), self.since.was_moved(&stat));
+            }
+        }
+    }
+
+    fn file(&self, at: &Path, is_moved: bool) {
+        let Ok(stat) = self.tree.stat(at) else { return };
+        let what = if self.since.is_new(&stat) {
+            What::Changed
+        } else if is_moved {
+            What::Moved
+        } else if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
+            && self.tree.stat_of_target(at).is_ok_and(|target| self.since.is_new(&target))
+        {
+            What::Target
+        } else {
+            return;
+        };
+        self.out.add(Kind::Git, self.tree.path.join(at), what);
+    }
+
+    /// The directories of linked worktrees. That of a new one is no news where it leads
+    /// back here.
+    fn worktrees(&self, at: &Path, is_moved: bool) {
+        let all = at.join("worktrees");
+        let Ok((names, _)) = self.tree.names(&all, 1_000) else { return };
+        for entry in names {
+            self.out.looked_at(1);
+            let worktree = all.join(OsStr::from_bytes(&entry.name));
+            for name in OF_WORKTREE {
+                let path = worktree.join(name);
+                let text = || self.tree.read(&path, 64).unwrap_or_default();
+                if name != "commondir" || text().trim_ascii_end() != b"../.." {
+                    self.file(&path, is_moved);
+                }
+            }
+        }
+    }
+
+    /// A `.git` that is no directory says where the repository is. One of git's own places
+    /// for it is looked at by itself.
+    pub(super) fn pointer(&self, at: &Path, is_moved: bool) {
+        let Ok(stat) = self.tree.stat(at) else { return };
+        if !is_moved && !self.since.is_new(&stat) {
+            return;
+        }
+        let text = self.tree.read(at, 4096).unwrap_or_default();
+        if let Some(to) = text.strip_prefix(b"gitdir: ") {
+            let to = Path::new(OsStr::from_bytes(to.trim_ascii_end()));
+            let from = self.tree.path.join(at.parent().unwrap_or(Path::new("")));
+            let to = without_dots(&from.join(to));
+            let own = self.tree.path.join(".git");
+            if ["worktrees", "modules"].iter().any(|place| to.starts_with(own.join(place))) {
+                return;
+            }
+        }
+        self.file(at, is_moved);
+    }
+}
+
+/// A path as its words say, without asking where they lead.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The directories and files in the tree to which settings of git lead: hooks, and more
+/// settings (`core.hooksPath`, `include.path`).
+pub(super) fn led_to(settings: &Settings, tree: &Path, config: &Path, home: &Path) -> Vec<PathBuf> {
+    let values = |name: &str| {
+        settings.get(name.as_bytes()).into_iter().flatten().flatten().filter(|v| !v.is_empty())
+    };
+    let place = |value: &[u8], relative_to: &Path| match value.strip_prefix(b"~/") {
+        Some(below) => home.join(OsStr::from_bytes(below)),
+        None => relative_to.join(OsStr::from_bytes(value)),
+    };
+    let above = config.parent().unwrap_or(tree);
+    let conditional = settings
+        .iter()
+        .filter(|(name, _)| name.starts_with(b"includeif.") && name.ends_with(b".path"));
+    let conditional = conditional.flat_map(|(_, values)| values.iter().flatten());
+    let included = values("include.path").chain(conditional).map(|value| place(value, above));
+    let relative = ["core.hookspath", "core.attributesfile"].into_iter().flat_map(values);
+    let all = relative.map(|value| place(value, tree)).chain(included);
+    all.filter_map(|path| without_dots(&path).strip_prefix(tree).ok().map(Path::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_settings_lead_to_in_the_tree_is_known() {
+        let text = "[core]\nhooksPath = tools/../hooks\n[include]\npath = ../more\n\
+            path = /etc/x\npath = ~/w/mine\n[includeIf \"onbranch:x\"]\npath=y\n";
+        let settings = gitconfig::parse(text.as_bytes()).unwrap();
+        let found =
+            led_to(&settings, Path::new("/h/w"), Path::new("/h/w/.git/config"), Path::new("/h"));
+        assert_eq!(found, ["hooks", "more", "mine", ".git/y"].map(PathBuf::from));
+    }
+}
