@@ -48,17 +48,21 @@ fn a_dry_run_says_what_would_be_started_and_starts_nothing() {
             "agentServer",
             "agentSource",
             "exceptions",
+            "extends",
             "form",
             "grants",
             "hosts",
+            "knownToWork",
             "launch",
             "layers",
             "ports",
+            "processes",
             "program",
             "projectFile",
             "schema",
             "tier",
             "unixRace",
+            "version",
             "workspace"
         ]
     );
