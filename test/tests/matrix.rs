@@ -98,11 +98,23 @@ fn every_escape_is_refused_beside_its_control() {
         ] {
             assert_eq!(observed(&report, operation, place), "works", "{tier}: {operation}");
         }
+        // What the launch has for itself.
+        for (operation, has) in [
+            ("bind one in /tmp", tier == "sealed"),
+            ("bind one there and accept a caller", tier == "sealed"),
+            ("listen on a port and connect to it", tier != "ported"),
+        ] {
+            assert_eq!(
+                observed(&report, operation, "server") == "works",
+                has,
+                "{tier}: {operation}"
+            );
+            assert_ne!(observed(&report, operation, "client"), "works", "{tier}: {operation}");
+        }
         for (operation, place) in [
             ("bind another socket in it", "server"),
             ("one of the host in the workspace", "server"),
             ("bind one in the workspace", "server"),
-            ("bind one in /tmp", "server"),
             ("bind in a folder inside it", "server"),
             ("connect to a foreign socket in it", "server"),
             ("a name that is not allowed", "server"),

@@ -4,6 +4,7 @@ mod agents;
 mod config;
 mod herdr;
 mod how;
+mod port;
 mod prune;
 mod resume;
 mod shell;
@@ -21,6 +22,7 @@ pub(crate) use agents::{Agents, AgentsCommand, CheckAgent, ListAgents, ShowAgent
 pub(crate) use config::{Config, ConfigCommand, Show};
 pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
 pub(crate) use how::How;
+pub(crate) use port::Port;
 pub(crate) use prune::Prune;
 pub(crate) use resume::Resume;
 pub(crate) use shell::Shell;
@@ -100,6 +102,8 @@ pub(crate) enum Command {
     Pin(Pin),
     /// What herdr's keys and events start: Paddock as its plugin
     Herdr(Herdr),
+    /// Reach what listens in a launch, as an agent's development server, from this host
+    Port(Port),
     /// Show the configuration
     Config(Config),
     /// List the agents, show the file of one, or check one of your own

@@ -30,6 +30,10 @@ pub(crate) enum Error {
     AgentUnknown { name: String, known: String },
     #[error("{program} at {} cannot be used: {reason}", shown(path))]
     BadProgram { program: &'static str, path: PathBuf, reason: String },
+    #[error("there is no private home of an agent {agent:?}; those there are: {known}")]
+    CachesUnknown { agent: String, known: String },
+    #[error("nothing was removed: there is nobody to ask")]
+    CachesUnconfirmed,
     #[error("the configuration {} is not usable: {reason}", shown(path))]
     Configuration { path: PathBuf, reason: String },
     #[error("the directory {} is not private: {reason}", shown(path))]
@@ -80,6 +84,8 @@ pub(crate) enum Error {
     Output { reason: String },
     #[error("this process had children before it became paddock: {processes}")]
     OtherChildren { processes: String },
+    #[error("port {port} is not forwarded: {reason}")]
+    Port { port: u16, reason: String, advice: String },
     #[error("/proc is {what}: what is there and what has ended cannot be told apart")]
     Proc { what: String },
     #[error("what was recorded in {} is not usable: {reason}", shown(path))]
@@ -158,6 +164,10 @@ impl Error {
                 "install it, or name it: in the configuration, [agents.{agent}] program = \"/path\""
             ),
             Self::AgentUnknown { .. } => "paddock agents lists them".into(),
+            Self::CachesUnknown { .. } => {
+                "paddock prune --caches --dry-run shows what is there".into()
+            }
+            Self::CachesUnconfirmed => "say --yes, or --dry-run to see what is there".into(),
             Self::DirectoryNotPrivate { path, remedy, .. } => {
                 format!("{remedy} {}", quoted(&shown(path)))
             }
@@ -192,7 +202,7 @@ impl Error {
                 (*install).into()
             }
             Self::NoResume { agent } => format!("paddock run {agent} starts it afresh"),
-            Self::NothingToResume { advice, .. } => advice.clone(),
+            Self::NothingToResume { advice, .. } | Self::Port { advice, .. } => advice.clone(),
             Self::NoTerminal => "paddock status prints the same in lines".into(),
             Self::NoThread { .. } => "ulimit -u shows how many you may have".into(),
             // Every other tier is made of them.

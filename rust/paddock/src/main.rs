@@ -2,6 +2,7 @@
 //! outside, for as long as they live, that they are confined.
 
 mod agent;
+mod caches;
 mod cli;
 mod commands;
 mod doctor;
@@ -65,6 +66,7 @@ fn perform(command: Command) -> Result<u8, error::Error> {
         Command::Grant(options) => commands::grant(&options),
         Command::Herdr(herdr) => Ok(plugin::run(&herdr)),
         Command::Pin(options) => commands::pin(&options),
+        Command::Port(options) => commands::port(&options),
         Command::Prune(options) => commands::prune(&options),
         // They are programs of their own.
         Command::DoctorProbe(_) | Command::Standin(_) => Ok(error::status::FAILED),

@@ -11,6 +11,7 @@ mod call;
 mod carry;
 mod channel;
 mod children;
+mod containers;
 mod last_will;
 mod link;
 mod others;
@@ -26,6 +27,7 @@ pub use attempts::observe;
 pub use call::{Answer, Call};
 pub use carry::carry;
 pub use channel::{Bounds, Channel, ChannelError, demand_writers, receive_piece};
+pub use containers::{CONTAINER_CLIENTS, refuse_containers};
 pub use link::{Link, await_server};
 pub use protocol::{
     AddedLimit, Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,

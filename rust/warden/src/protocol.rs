@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::Call;
 
 /// Both sides are built together; the version tells when they were not.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// What a warden says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +30,9 @@ pub enum ToKeeper {
     Listening,
     /// A listening socket could not be made.
     ListenFailed { error: String },
+    /// Unconnected sockets that were asked for travel with this frame: of IPv4, and of
+    /// IPv6 where there is that; or none, and why.
+    Sockets { query: u64, error: Option<String> },
     /// A child runs (its id in the warden's pid namespace).
     Started { label: ChildLabel, pid: Pid },
     /// A child could not be started.
@@ -50,6 +53,8 @@ pub enum ToWarden {
     Prove(Box<Proving>),
     /// Listen on this port of your loopback and hand the socket over.
     Listen { port: u16 },
+    /// Make TCP sockets in your network and hand them over, unconnected.
+    MakeSockets { query: u64 },
     /// Start a child. Three descriptors travel along when `stdio` says so.
     Start(Box<Program>),
     /// The witness query.
@@ -221,6 +226,8 @@ pub enum AttemptKind {
     ConnectNotation(String),
     /// A port of loopback, by sending what is to open the connection.
     FastOpen(u16),
+    /// Listen on a port of loopback that the kernel chooses, and connect to it.
+    ListenTcp,
     OpenUdp,
     SendUdp(SocketAddr),
     RawSocket,

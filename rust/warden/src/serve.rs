@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use confine::{Layer, witness};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::pipe::PipeFlags;
 use rustix::process::{
     DumpableBehavior, set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal,
@@ -86,6 +87,7 @@ fn serve(layer: Layer, channel: &Channel, reach: &mut Reach) -> anyhow::Result<u
                 channel.send(&proof, &[])?;
             }
             ToWarden::Listen { port } => listen(channel, port)?,
+            ToWarden::MakeSockets { query } => make_sockets(channel, query)?,
             // Outside a sandbox it would have something below it that it may not
             // end; and the keeper is about to hear the same.
             ToWarden::Start(program) if *reach == Reach::Unknown => {
@@ -196,5 +198,19 @@ fn listen(channel: &Channel, port: u16) -> anyhow::Result<()> {
             channel.send(&ToKeeper::ListenFailed { error: error.to_string() }, &[])?;
         }
     }
+    Ok(())
+}
+
+/// Makes the sockets with which the keeper reaches what listens in the pen. Whoever
+/// connects one connects in the network namespace that it was made in.
+fn make_sockets(channel: &Channel, query: u64) -> anyhow::Result<()> {
+    let make = |family| socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let (made, error) = match make(AddressFamily::INET) {
+        // There may be no IPv6.
+        Ok(socket) => (std::iter::once(socket).chain(make(AddressFamily::INET6)).collect(), None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let descriptors: Vec<BorrowedFd<'_>> = made.iter().map(AsFd::as_fd).collect();
+    channel.send(&ToKeeper::Sockets { query, error }, &descriptors)?;
     Ok(())
 }

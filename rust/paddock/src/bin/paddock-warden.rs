@@ -19,11 +19,17 @@ const USAGE: &str = "started by paddock, which is what you want to type; it take
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
-    // Inside a sandbox this is what `paddock` leads to.
+    // Inside a sandbox this is what `paddock` leads to, and a client of containers.
     let called = arguments.next().unwrap_or_default();
-    let is_paddock = Path::new(&called).file_name() == Some(OsStr::new("paddock"));
+    let called = Path::new(&called).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
-    let outcome = if is_paddock { run_inside(&arguments) } else { run(&arguments) };
+    let outcome = match called {
+        "paddock" => run_inside(&arguments),
+        client if warden::CONTAINER_CLIENTS.contains(&client) => {
+            Ok(warden::refuse_containers(client))
+        }
+        _ => run(&arguments),
+    };
     match outcome {
         Ok(status) => status,
         Err(error) => {

@@ -9,8 +9,11 @@ use clap::Args;
     after_help = "Examples:\n  paddock prune                     every launch that is over\n  \
     paddock prune --older-than 7d     of those, what ended a week ago or earlier\n  \
     paddock prune --dry-run           what would be removed, and nothing is\n  \
-    paddock prune bcdf cdgh           these two\n\n\
-    Kept are launches that run or have processes left, agents' private homes, and pins.\n\
+    paddock prune bcdf cdgh           these two\n  \
+    paddock prune --caches            what package managers keep in agents' homes; asks first\n  \
+    paddock prune --caches codex --yes\n\n\
+    Kept are launches that run or have processes left, agents' private homes but for their \
+    caches, and pins.\n\
     Exit status: 0, or 125 when something that was to be removed is there still."
 )]
 pub(crate) struct Prune {
@@ -20,6 +23,15 @@ pub(crate) struct Prune {
     /// Only what ended so long ago: 30m, 12h, 7d, 2w
     #[arg(long, value_name = "AGE", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
+    /// The caches in the private homes of agents, or of one, in place of launches
+    #[arg(
+        long, value_name = "AGENT", num_args = 0..=1, default_missing_value = "",
+        conflicts_with_all = ["launches", "older_than"]
+    )]
+    pub(crate) caches: Option<String>,
+    /// Remove caches without asking
+    #[arg(long, requires = "caches", conflicts_with = "dry_run")]
+    pub(crate) yes: bool,
     /// Print what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -10,6 +10,9 @@ use crate::output::{complain, print, shown};
 
 /// Removes launches that are over; 0 when nothing that was to go is there still.
 pub(crate) fn prune(options: &cli::Prune) -> Result<u8, Error> {
+    if let Some(agent) = &options.caches {
+        return super::prune_caches::prune_caches(agent, options);
+    }
     let directories = Directories::find()?;
     let what = Prune {
         launches: &options.launches,

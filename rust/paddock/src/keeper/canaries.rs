@@ -140,8 +140,8 @@ impl Canaries {
     pub(super) fn for_layer(&self, layer: Layer, target: Option<Pid>) -> Vec<Attempt> {
         use AttemptKind::{
             ConnectAbstract, ConnectSeqpacket, ConnectStream, ConnectTcp, CreateFile, FastOpen,
-            IoUring, Limit, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal, SignalGroup,
-            Trace, UnixSocket,
+            IoUring, Limit, ListenTcp, OpenUdp, ReadFile, ReadMemory, SendDatagram, Signal,
+            SignalGroup, Trace, UnixSocket,
         };
         let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
         let mut attempts = Vec::new();
@@ -165,9 +165,12 @@ impl Canaries {
         add("connect to a seqpacket socket", ConnectSeqpacket(self.seqpacket.clone()), in_pen);
         add("connect to an abstract socket", ConnectAbstract(self.abstract_name.clone()), refused);
         add("connect to a port of the host", ConnectTcp(self.port), refused);
-        if layer != Layer::Pen || !self.isolates_network {
-            add("open a UDP socket", OpenUdp, refused);
-        }
+        // In a network of its own the pen alone says what sockets there are, and the
+        // server listens where it likes; else the host's ports are not its own.
+        let own_network = self.isolates_network && layer != Layer::Client;
+        let listens = if own_network { Expected::Works } else { refused };
+        add("listen on a port and connect to it", ListenTcp, listens);
+        add("open a UDP socket", OpenUdp, refused);
         if layer != Layer::Pen && self.host_has_fast_open {
             add("open a connection by sending", FastOpen(self.port.port()), refused);
         }

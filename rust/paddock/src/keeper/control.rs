@@ -2,6 +2,7 @@
 //! JSON object each, a line each.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -21,6 +22,7 @@ use super::ancestry::ancestors_up_to;
 use super::answer::{self, LastPass};
 use super::calls::Desk;
 use super::events::Event;
+use super::forward::Forwarder;
 use super::questions::{Scope, Wanted};
 use super::report::{Report, TaskReport};
 use super::{Keeper, watch};
@@ -59,6 +61,9 @@ pub(crate) enum Request {
     Questions,
     /// How the launch stands, without a pass.
     Status { details: bool },
+    /// Connections to a port in the launch's own network, on the same stream from here
+    /// on, for who listens there on the host.
+    Port { port: u16, listens: SocketAddr },
 }
 
 /// Asks the keeper at `socket`.
@@ -71,6 +76,27 @@ pub(crate) fn ask_keeper(socket: &Path, request: &Request) -> std::io::Result<Va
         return Err(std::io::Error::other("the answer is too long"));
     }
     Ok(serde_json::from_slice(&answer)?)
+}
+
+/// Asks the keeper at `socket` for connections to `port`, for who listens at `listens`:
+/// what they are then asked for on.
+///
+/// # Errors
+/// When it is not there, or says no.
+pub(crate) fn open_forward(
+    socket: &Path,
+    port: u16,
+    listens: SocketAddr,
+) -> std::io::Result<UnixStream> {
+    let deadline = Instant::now() + LIMIT;
+    let mut stream = connect_within(socket, LIMIT)?;
+    let request = Request::Port { port, listens };
+    stream.write_all(format!("{}\n", json!({ "request": request })).as_bytes())?;
+    let answer: Value = serde_json::from_slice(&read_line(&stream, MOST_ANSWER, deadline)?)?;
+    match (answer["ok"].as_bool(), answer["error"].as_str()) {
+        (Some(true), _) => Ok(stream),
+        (_, why) => Err(std::io::Error::other(why.unwrap_or("the keeper gave no answer"))),
+    }
 }
 
 /// `connect(2)` waits while the listener's queue is full, for as long as sending may
@@ -99,7 +125,9 @@ pub(super) fn open(keeper: &Keeper<'_>) -> Result<(), Error> {
         (keeper.events.sender.clone(), keeper.shared_watch.clone(), keeper.roster.clone());
     let (desk, last_pass) = (keeper.desk.clone(), keeper.last_pass.clone());
     let answer = move |request| answer_at_once(request, &events, &last_pass, &desk);
-    serve(listener, roster.keeper, answer, move || look(&watch)).map_err(unusable)
+    let forwarder = Forwarder::new(keeper);
+    let forward = move |stream, port, listens| forwarder.serve(stream, port, listens);
+    serve(listener, roster.keeper, answer, forward, move || look(&watch)).map_err(unusable)
 }
 
 /// Serves callers for the life of the process. A pass may take its time, and whoever
@@ -109,6 +137,10 @@ fn serve(
     listener: UnixListener,
     keeper: ProcessId,
     answer: impl Fn(Request) -> Value + Send + Sync + 'static,
+    forward: impl Fn(UnixStream, u16, SocketAddr) -> Result<(), (UnixStream, String)>
+    + Send
+    + Sync
+    + 'static,
     look: impl Fn() -> Value + Send + 'static,
 ) -> std::io::Result<()> {
     let (wait_for_look, waiting) = sync_channel::<UnixStream>(MOST_WAITING);
@@ -118,9 +150,10 @@ fn serve(
         }
     })?;
     let listener = Arc::new(listener);
-    let answer = Arc::new(answer);
+    let (answer, forward) = (Arc::new(answer), Arc::new(forward));
     for _ in 0..THREADS {
         let (listener, answer) = (Arc::clone(&listener), Arc::clone(&answer));
+        let forward = Arc::clone(&forward);
         let wait_for_look = wait_for_look.clone();
         std::thread::Builder::new().name("control".into()).spawn(move || {
             for stream in listener.incoming() {
@@ -138,6 +171,11 @@ fn serve(
                             respond(&stream, &refuse("too many wait for a pass already"));
                         }
                     }
+                    Ok(Request::Port { port, listens }) => {
+                        if let Err((stream, why)) = forward(stream, port, listens) {
+                            respond(&stream, &refuse(&why));
+                        }
+                    }
                     Ok(request) => respond(&stream, &answer(request)),
                     Err(why) => respond(&stream, &refuse(why)),
                 }
@@ -147,7 +185,7 @@ fn serve(
     Ok(())
 }
 
-fn respond(mut stream: &UnixStream, answer: &Value) {
+pub(super) fn respond(mut stream: &UnixStream, answer: &Value) {
     let _ = stream.write_all(format!("{answer}\n").as_bytes());
 }
 
@@ -223,6 +261,7 @@ fn answer_at_once(
         Request::Status { details } => json!(answer::tell(last_pass, desk, details)),
         Request::Questions => json!({ "ok": true, "questions": desk.waiting() }),
         Request::Verify => refuse("a pass is not made at once"),
+        Request::Port { .. } => refuse("a port is not forwarded at once"),
     }
 }
 
@@ -280,7 +319,8 @@ mod tests {
             ends.recv().unwrap();
             json!({ "ok": true, "looked": true })
         };
-        serve(UnixListener::bind(&path).unwrap(), keeper, answer, look).unwrap();
+        let forward = |stream, _, _| Err((stream, "none".to_owned()));
+        serve(UnixListener::bind(&path).unwrap(), keeper, answer, forward, look).unwrap();
         let ask = |request: Request| {
             let path = path.clone();
             std::thread::spawn(move || ask_keeper(&path, &request).unwrap())

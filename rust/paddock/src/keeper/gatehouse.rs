@@ -149,6 +149,10 @@ fn listen_to(warden: &Warden, events: &Sender<Event>, desk: &Desk) {
     loop {
         match warden.channel.receive::<ToKeeper>() {
             Ok((ToKeeper::Testimony { query, answers }, _)) => warden.answer(query, answers),
+            Ok((ToKeeper::Sockets { query, error }, sockets)) => {
+                let made = error.map_or(Ok(sockets), |why| Err(io::Error::other(why)));
+                warden.sockets_made(query, made);
+            }
             Ok((message, descriptors)) => {
                 // At once, whatever else the keeper does: the agent can call from now on.
                 if let ToKeeper::Started { label: ChildLabel::Agent, pid } = message {

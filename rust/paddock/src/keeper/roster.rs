@@ -2,6 +2,8 @@
 //! which fills it in, and the verifier, which reads it.
 
 use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +29,11 @@ pub(super) struct Warden {
 struct Queries {
     last: u64,
     waiting: HashMap<u64, SyncSender<Vec<Testimony>>>,
+    waiting_for_sockets: HashMap<u64, SyncSender<io::Result<Vec<OwnedFd>>>>,
 }
+
+/// How long a warden may take to make a socket.
+const SOCKETS_LIMIT: Duration = Duration::from_secs(2);
 
 impl Warden {
     pub(super) fn new(layer: Layer, process: ProcessId, channel: Channel) -> Self {
@@ -70,9 +76,42 @@ impl Warden {
         }
     }
 
+    /// Unconnected TCP sockets of its network, IPv4 before IPv6.
+    ///
+    /// # Errors
+    /// When it cannot make one, or does not answer.
+    pub(super) fn make_sockets(&self) -> io::Result<Vec<OwnedFd>> {
+        let (sender, receiver) = sync_channel(1);
+        let query = {
+            let mut queries = lock(&self.queries);
+            queries.last += 1;
+            let query = queries.last;
+            queries.waiting_for_sockets.insert(query, sender);
+            query
+        };
+        let asked = self.channel.send(&ToWarden::MakeSockets { query }, &[]);
+        let made = match asked {
+            Ok(()) => receiver
+                .recv_timeout(SOCKETS_LIMIT)
+                .unwrap_or_else(|_| Err(io::Error::other("the pen's warden does not answer"))),
+            Err(e) => Err(io::Error::other(e)),
+        };
+        lock(&self.queries).waiting_for_sockets.remove(&query);
+        made
+    }
+
+    /// Hands sockets to whoever asked for them; those that nobody waits for are closed.
+    pub(super) fn sockets_made(&self, query: u64, made: io::Result<Vec<OwnedFd>>) {
+        if let Some(waiting) = lock(&self.queries).waiting_for_sockets.remove(&query) {
+            let _ = waiting.send(made);
+        }
+    }
+
     /// Nobody will answer any more.
     pub(super) fn is_gone(&self) {
-        lock(&self.queries).waiting.clear();
+        let mut queries = lock(&self.queries);
+        queries.waiting.clear();
+        queries.waiting_for_sockets.clear();
     }
 }
 

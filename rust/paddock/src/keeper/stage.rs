@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::home;
+use crate::caches;
 use crate::error::Error;
 use crate::launch::{Directories, Plan, private_directory};
 
@@ -20,6 +21,8 @@ pub(super) struct Stage {
     /// Says that the launch directory is in use, also to those who keep their records
     /// elsewhere.
     _in_use: File,
+    /// Says that the agent's homes are in use: nobody frees its caches.
+    _homes_in_use: File,
 }
 
 impl Stage {
@@ -32,6 +35,10 @@ impl Stage {
         private_directory(&directories.data)?;
         private_directory(&directories.data.join("homes"))?;
         private_directory(&directories.data.join("homes").join(&plan.agent.file.name))?;
+        let homes_in_use = caches::in_use(&plan.agent.file.name, directories).map_err(|e| {
+            let path = directories.data.join("homes").join(&plan.agent.file.name);
+            Error::DirectoryUnusable { path, reason: e.to_string() }
+        })?;
         let client = plan.client.as_ref().map(|client| &client.half);
         for half in [&plan.server].into_iter().chain(client) {
             private_directory(&half.home)?;
@@ -53,6 +60,7 @@ impl Stage {
                 path: paths.launch.clone(),
                 reason: e.to_string(),
             })?,
+            _homes_in_use: homes_in_use,
         };
         make(&paths.inside)?;
         for directory in ["profiles", "nono", "canary", "bin"] {
@@ -66,6 +74,11 @@ impl Stage {
         let own = paths.programs().join("paddock");
         std::os::unix::fs::symlink(&plan.programs.warden.path, &own)
             .map_err(|e| Error::DirectoryUnusable { path: own.clone(), reason: e.to_string() })?;
+        for client in container_clients() {
+            let own = paths.programs().join(client);
+            std::os::unix::fs::symlink(&plan.programs.warden.path, &own)
+                .map_err(|e| Error::DirectoryUnusable { path: own, reason: e.to_string() })?;
+        }
         make(&paths.canaries_in_pen())?;
         make(&paths.canaries_in_veil())?;
         for directory in &stage.temporary {
@@ -76,6 +89,15 @@ impl Stage {
         }
         Ok(stage)
     }
+}
+
+/// Clients of container engines that the person has: inside, each is one that says why
+/// there is none.
+fn container_clients() -> impl Iterator<Item = &'static str> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    warden::CONTAINER_CLIENTS.into_iter().filter(move |client| {
+        std::env::split_paths(&path).any(|directory| directory.join(client).is_file())
+    })
 }
 
 impl Drop for Stage {

@@ -2,7 +2,7 @@
 //! nothing, so that what is not named here is not there.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::gate::herdr::OwnPane;
 
@@ -87,17 +87,23 @@ pub(super) fn is_forbidden(name: &str) -> bool {
 
 type Variables = Vec<(OsString, OsString)>;
 
-/// For an agent's half. In `paddock` lies what of Paddock there is inside.
+/// For an agent's half. In `paddock` lies what of Paddock there is inside, and in
+/// `toolchains` what the person granted and has in the search path.
 pub(super) fn for_agent(
     home: &Path,
     temporary: &Path,
     program: &Path,
     paddock: &Path,
+    toolchains: &[PathBuf],
 ) -> Variables {
     let mut variables: Variables = from_caller(&FROM_CALLER);
     let mut path = OsString::from(paddock);
     path.push(":");
     if let Some(directory) = program.parent().filter(|d| !is_on_search_path(d)) {
+        path.push(directory);
+        path.push(":");
+    }
+    for directory in toolchains.iter().filter(|d| !is_on_search_path(d)) {
         path.push(directory);
         path.push(":");
     }

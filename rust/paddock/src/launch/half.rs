@@ -7,6 +7,7 @@ use super::agent_program::unusable;
 use super::environment;
 use super::form::Chosen;
 use super::shell::Shell;
+use super::toolchains::Toolchains;
 use super::{Form, Found, Paths, Request, Tier};
 use crate::agent::{Agent, Half, LinkKind, Values};
 use crate::error::Error;
@@ -67,6 +68,7 @@ pub(super) struct Halves<'a> {
     pub(super) tier: Tier,
     /// For who has a way out.
     pub(super) way_out: &'a [(OsString, OsString)],
+    pub(super) toolchains: &'a Toolchains,
     /// The server's, where it listens on one.
     pub(super) port: u16,
     pub(super) pane: Option<&'a OwnPane>,
@@ -146,8 +148,16 @@ impl Halves<'_> {
         } else {
             self.paths.temporary(sandbox)
         };
-        let mut variables =
-            environment::for_agent(&home, &temporary, &self.program.path, &self.paths.programs());
+        // Only the server is granted paths.
+        let toolchains = if sandbox == "server" { self.toolchains } else { &Toolchains::default() };
+        let mut variables = environment::for_agent(
+            &home,
+            &temporary,
+            &self.program.path,
+            &self.paths.programs(),
+            &toolchains.search_path,
+        );
+        variables.extend_from_slice(&toolchains.variables);
         variables.extend(environment::for_gate(&self.paths.gate(), self.pane));
         if sandbox == "server" {
             variables.extend_from_slice(self.way_out);

@@ -215,10 +215,24 @@ impl Plan {
             Some(Link::Tcp(port)) => argv.words(&["--open-port", &port.to_string()]),
             None => {}
         }
-        // No network but the guard's port: it decides about names and addresses, and
-        // tells whoever it refuses why.
-        argv.words(&["--block-net", "--open-port", &self.ports.guard.to_string()]);
+        if self.allows_sockets_in_tmp() {
+            argv.option("--allow-unix-socket-subtree-bind", Path::new("/tmp"));
+        }
+        // The guard decides about names and addresses, and tells whoever it refuses why.
+        argv.words(&["--open-port", &self.ports.guard.to_string()]);
+        if !self.tier.isolates_network() {
+            // Nothing but these ports, on whatever address has them. In a network of
+            // its own there is nothing else to reach, and tools listen where they like.
+            argv.words(&["--block-net"]);
+        }
         self.with_warden(argv, Layer::Server)
+    }
+
+    /// Whether the server's programs may make and reach sockets in `/tmp`: behind a veil
+    /// it is the launch's own, on a mount of its own, so that no other socket can be
+    /// moved or linked there.
+    pub(crate) fn allows_sockets_in_tmp(&self) -> bool {
+        self.tier.has_veil() && !self.against_races.strict
     }
 
     /// nono for the client sandbox, to be started in the pen.

@@ -25,6 +25,7 @@ mod programs;
 mod shell;
 mod ssh;
 mod tier;
+mod toolchains;
 mod unix;
 mod versions;
 mod workspace;

@@ -18,6 +18,7 @@ use super::paths::Paths;
 use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
 use super::shell::Shell;
+use super::toolchains::Toolchains;
 use super::{
     AgainstRaces, Config, Directories, Found, GitSettings, KeptOfGit, LaunchId, OnProgramChange,
     OnViolation, Programs, ProjectFile, Tier, VerifySettings, Workspace,
@@ -155,6 +156,7 @@ impl Plan {
         let proxy = Proxy { port: ports.guard, secret };
         let way_out = environment::way_out(&proxy, &programs.warden.path, config.egress.ssh);
         let pane = pane_of(&agent, form);
+        let toolchains = Toolchains::find(&granted, &directories.home);
         let halves = Halves {
             agent: &agent,
             values: &values,
@@ -163,6 +165,7 @@ impl Plan {
             program: &program,
             tier,
             way_out: &way_out,
+            toolchains: &toolchains,
             port: ports.server,
             pane: pane.as_ref(),
         };

@@ -146,7 +146,10 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
         | Error::NoTerminal
         | Error::Output { .. }
         | Error::Record { .. }
-        | Error::StateVersion { .. } => ErrorKind::Unknown,
+        | Error::StateVersion { .. }
+        | Error::CachesUnknown { .. }
+        | Error::CachesUnconfirmed
+        | Error::Port { .. } => ErrorKind::Unknown,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every other kind of socket, and the proxy.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -23,6 +23,7 @@ pub(super) fn attempt(kind: &AttemptKind) -> Option<io::Result<()>> {
         }
         AttemptKind::ConnectNotation(notation) => connect_notation(notation),
         AttemptKind::FastOpen(port) => confine::sys::attempt_fast_open(*port),
+        AttemptKind::ListenTcp => listen(),
         AttemptKind::OpenUdp => UdpSocket::bind("127.0.0.1:0").map(drop),
         AttemptKind::SendUdp(address) => send_udp(*address),
         AttemptKind::RawSocket => open_raw(),
@@ -44,6 +45,13 @@ fn open(family: AddressFamily, kind: SocketType) -> io::Result<()> {
 fn open_raw() -> io::Result<()> {
     let (family, kind) = (AddressFamily::INET, SocketType::RAW);
     Ok(socket_with(family, kind, SocketFlags::CLOEXEC, Some(ipproto::ICMP)).map(drop)?)
+}
+
+fn listen() -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    TcpStream::connect_timeout(&listener.local_addr()?, CONNECT_LIMIT)?;
+    // It is in the queue already.
+    listener.accept().map(drop)
 }
 
 fn connect_notation(notation: &str) -> io::Result<()> {

@@ -108,6 +108,14 @@ pub(super) fn describe(entry: &LedgerEntry) -> Option<(Tone, String)> {
         "socket-in-reach" => {
             (Tone::Bad, format!("a program of yours listens at {}", of.text("path")?))
         }
+        "port-opened" => {
+            let (port, listens) = (of.number("port")?, of.text("listens")?);
+            (Tone::Notable, format!("port {port} of the launch is forwarded to {listens}"))
+        }
+        "port-closed" => {
+            let (port, connections) = (of.number("port")?, of.number("connections")?);
+            (Tone::Plain, format!("port {port} is forwarded no more: {connections} connections"))
+        }
         "suspended" => (Tone::Notable, "the launch was stopped, by Ctrl-Z or so".into()),
         "resumed" => (Tone::Notable, "the launch goes on".into()),
         "ledger-full" => {

@@ -13,7 +13,7 @@ use crate::launch::{Plan, ask};
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Options of `nono run` that `nono why` knows, too; each has a value.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "--profile",
     "--workdir",
     "--read",
@@ -24,6 +24,7 @@ const KNOWN: [&str; 10] = [
     "--allow-unix-socket-bind",
     "--allow-unix-socket-dir",
     "--allow-unix-socket-dir-bind",
+    "--allow-unix-socket-subtree-bind",
 ];
 
 /// For all of them; who does not answer once is not asked again.

@@ -139,7 +139,7 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
 
 fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, plan: &Plan) {
     use AttemptKind::{
-        BindSocket, ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor,
+        AcceptCaller, BindSocket, ConnectAbstract, ConnectSeqpacket, ConnectStream, PassDescriptor,
         RaceToConnect, SendDatagram, SendMessage, SendMessages, SocketPair,
     };
     let tier = plan.tier;
@@ -170,7 +170,11 @@ fn unix_sockets(rows: &mut Rows, ground: &Ground, paths: &Paths, plan: &Plan) {
     );
     rows.add("bind one in the workspace", IN_PEN, BindSocket(workspace.join("own")));
     let own = format!("/tmp/{}-own", ground.name());
-    rows.add("bind one in /tmp", INNER, BindSocket(own.into()));
+    // Behind a veil /tmp is the launch's own.
+    let is_own = plan.allows_sockets_in_tmp();
+    let binds = if is_own { [Either, Either, Works, Refused] } else { INNER };
+    rows.add("bind one in /tmp", binds, BindSocket(own.clone().into()));
+    rows.add("bind one there and accept a caller", binds, AcceptCaller(own.into()));
     if let Some((_, forbidden)) = ground.services.first() {
         let race = |forbidden: &Path| RaceToConnect(forbidden.into(), paths.link_socket(), 300);
         // Where mediation alone stands there, it can lose; as behind a veil for what
@@ -209,8 +213,8 @@ fn real_services() -> Vec<(String, PathBuf)> {
 
 fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
     use AttemptKind::{
-        ConnectNotation, ConnectTcp, FastOpen, IoUring, Netlink, OpenUdp, RawSocket, SendUdp,
-        SocketBy32BitCall, SocketByX32Call, Vsock,
+        ConnectNotation, ConnectTcp, FastOpen, IoUring, ListenTcp, Netlink, OpenUdp, RawSocket,
+        SendUdp, SocketBy32BitCall, SocketByX32Call, Vsock,
     };
     rows.group = "network";
     let host = FROM_PEN;
@@ -231,6 +235,9 @@ fn network(rows: &mut Rows, ground: &Ground, plan: &Plan, tier: Tier) {
         rows.add("a granted port on another interface", expected, ConnectTcp(granted));
     }
     rows.add("the same by sending (MSG_FASTOPEN)", INNER, FastOpen(port));
+    // In a network of its own nobody is there but the launch.
+    let listens = if tier.isolates_network() { SERVERS } else { INNER };
+    rows.add("listen on a port and connect to it", listens, ListenTcp);
     rows.add("make a UDP socket", INNER, OpenUdp);
     rows.add("send by UDP to the host", host, SendUdp(ground.udp));
     rows.add("make a raw socket", INNER, RawSocket);
