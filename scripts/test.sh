@@ -38,8 +38,9 @@ executables() { # TESTS CARGO-ARGUMENT...
 
 # The programs that tests start in sandboxes, each with its package for apt-get. They are
 # looked for where every user has them.
-test_programs=(bash:bash curl:curl fish:fish git:git javac:default-jdk-headless node:nodejs
-    npm:npm openssl:openssl perl:perl pip3:python3-pip python3:python3 tmux:tmux zsh:zsh)
+test_programs=(bash:bash curl:curl fish:fish gdb:gdb git:git javac:default-jdk-headless
+    node:nodejs npm:npm openssl:openssl perl:perl pip3:python3-pip python3:python3
+    ssh-agent:openssh-client strace:strace tmux:tmux zsh:zsh)
 
 install_test_programs() {
     local pair packages=() missing=() command
