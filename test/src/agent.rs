@@ -8,12 +8,12 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::files::{Listing, changes, listing};
-use crate::host::{Host, LIMIT, Launch, skip};
+use crate::host::{Host, Launch, skip};
 use crate::model::{ModelServer, Turn};
 
 /// On the allow list without an exception, and not an address of the Internet.
@@ -22,6 +22,13 @@ const PRIVATE: &str = "10.9.8.7:80";
 const REFUSED: &str = "refused.test:443";
 /// What the model has the shell tool run in [`AgentHost::two_calls`].
 const CALLS: [&str; 2] = ["bash ./tool.sh", "bash ./ask.sh"];
+
+/// The agents that are shipped, as they are listed.
+pub const SHIPPED: [&str; 6] = ["codex", "copilot", "gemini", "goose", "qwen", "standin"];
+
+/// The longest that an agent may take for a prompt: those in JavaScript start slowly, the more so
+/// while they are verified without a pause.
+pub const PATIENCE: Duration = Duration::from_mins(4);
 
 /// What the model says at last in [`AgentHost::new`].
 pub const LAST_WORDS: &str = "That is all.";
@@ -121,7 +128,7 @@ impl AgentHost {
     /// where it belongs, and returns when the launch has ended.
     pub fn verify_to_the_end(&self, launch: &mut Launch<'_>, mut when_seen: impl FnMut()) {
         let (mut held, mut seen) = (0, false);
-        let deadline = Instant::now() + LIMIT;
+        let deadline = Instant::now() + PATIENCE;
         while !launch.has_ended() {
             assert!(Instant::now() < deadline, "it goes on; tool seen: {seen}");
             let (status, report) = launch.verify();
@@ -257,7 +264,9 @@ impl AgentHost {
         let mut changed = changes(&self.before, &after);
         assert!(changed.contains(&self.host.workspace().join("made-by-tool")), "{changed:?}");
         changed.retain(|path| {
-            let is_parent = self.host.launches().starts_with(path);
+            let is_parent = [&self.host.launches(), &self.host.agent_home(self.agent, "server")]
+                .iter()
+                .any(|made| made.starts_with(path));
             !is_parent && !allowed.iter().any(|place| path.starts_with(place))
         });
         assert!(changed.is_empty(), "changed: {changed:?}");

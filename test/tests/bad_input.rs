@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use paddock_test::agent::SHIPPED;
 use paddock_test::host::{Finished, Host, finish, nono, paddock};
 
 /// An agent whose halves are the given programs.
@@ -52,8 +53,9 @@ fn an_unknown_agent() {
             &host.run(&["run", name]),
             125,
             &format!(
-                "paddock: there is no agent {name:?}; known: codex, standin\n  \
-                 next: paddock agents lists them\n"
+                "paddock: there is no agent {name:?}; known: {}\n  \
+                 next: paddock agents lists them\n",
+                SHIPPED.join(", ")
             ),
         );
     }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use paddock_test::agent::SHIPPED;
 use paddock_test::host::{Finished, Host, LIMIT, Launch, TIERS, finish, send, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -124,7 +125,7 @@ fn run_tells_scripts_what_happens_a_line_each() {
         [json!({
             "event": "ended",
             "status": 125,
-            "reason": "there is no agent \"nobody\"; known: codex, standin",
+            "reason": format!("there is no agent \"nobody\"; known: {}", SHIPPED.join(", ")),
             "next": "paddock agents lists them",
         })]
     );

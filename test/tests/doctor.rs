@@ -9,7 +9,7 @@ use std::process::Command;
 use paddock_test::host::{Finished, Host, finish, nono, skip};
 use serde_json::Value;
 
-const NAMES: [&str; 36] = [
+const NAMES: [&str; 40] = [
     "plain-user",
     "landlock",
     "landlock-errata",
@@ -45,6 +45,10 @@ const NAMES: [&str; 36] = [
     "herdr",
     "git",
     "agent-codex",
+    "agent-copilot",
+    "agent-gemini",
+    "agent-goose",
+    "agent-qwen",
     "agent-standin",
 ];
 

@@ -4,6 +4,9 @@
 // What a helper needs and does not find fails the test that uses it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+use std::fmt::Write as _;
+
+use paddock_test::agent::SHIPPED;
 use paddock_test::herdr::plugin_host::{Acted, PluginHost, until};
 use paddock_test::host::{Host, nono, send, standin_file};
 use serde_json::{Value, json};
@@ -216,17 +219,19 @@ fn what_can_be_told_before_opens_no_pane() {
 #[test]
 fn a_key_starts_the_only_installed_agent_where_none_is_named_and_never_the_stand_in() {
     let host = Host::new();
-    let text = format!(
-        "[agents.codex]\nprogram = \"/nonexistent/codex\"\n\
-         [agents.boxed]\narguments = [\"-c\", {UNTIL_END:?}]\n"
-    );
+    let mut text = format!("[agents.boxed]\narguments = [\"-c\", {UNTIL_END:?}]\n");
+    let real: Vec<&str> = SHIPPED.into_iter().filter(|name| *name != "standin").collect();
+    for name in &real {
+        let _ = write!(text, "[agents.{name}]\nprogram = \"/nonexistent/{name}\"\n");
+    }
     host.configure(&text);
     let herdr = PluginHost::start(&host);
     let shell = herdr.shell_pane(&host.workspace());
     let file = host.home().join(".config/paddock/config.toml");
     let failed = herdr.act("start-agent");
     failed.assert_failed("config");
-    assert!(failed.text("message").ends_with("none is installed of: codex"), "{failed:#?}");
+    let message = format!("none is installed of: {}", real.join(", "));
+    assert!(failed.text("message").ends_with(&message), "{failed:#?}");
     assert!(failed.text("next").contains(file.to_str().unwrap()), "{failed:#?}");
     assert_eq!(herdr.received("plugin.pane.open"), [] as [Value; 0]);
     let run = host.run(&["run", "--dry-run"]);

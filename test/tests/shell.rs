@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use paddock_test::agent::SHIPPED;
 use paddock_test::host::{
     Finished, Host, LIMIT, Launch, TIERS, finish, probe, send, skip, wait_for,
 };
@@ -268,9 +269,11 @@ fn what_cannot_be_a_shell_is_told_with_what_to_do() {
         told(&["shell", "nobody"]),
         (
             Some(125),
-            "paddock: there is no agent and no launch \"nobody\"; known agents: codex, standin\n  \
-             next: paddock list; paddock agents\n"
-                .to_owned()
+            format!(
+                "paddock: there is no agent and no launch \"nobody\"; known agents: {}\n  \
+                 next: paddock list; paddock agents\n",
+                SHIPPED.join(", ")
+            )
         )
     );
     for (path, reason) in [

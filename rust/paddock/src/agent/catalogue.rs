@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::lineage::{self, Generation, Lineage, Place, is_name, own_directory};
+use super::shipped::{self, PEN, SHIPPED};
 use super::version::Version;
 use super::{AgentFile, profile};
 use crate::error::Error;
@@ -13,28 +14,6 @@ use crate::output::shown;
 
 /// The largest file of an agent's own; the shipped ones have 2 KiB.
 pub(crate) const MOST: u64 = 1 << 20;
-
-/// The pen's policy; the same for every agent.
-const PEN: &str = include_str!("../../../../profiles/pen.json");
-
-/// The agent that there is without anything being installed.
-pub(crate) const STANDIN: &str = "standin";
-
-/// Shipped agents: name, `agent.toml`, `server.json`, `client.json`.
-const SHIPPED: [(&str, &str, &str, &str); 2] = [
-    (
-        "codex",
-        include_str!("../../../../profiles/codex/agent.toml"),
-        include_str!("../../../../profiles/codex/server.json"),
-        include_str!("../../../../profiles/codex/client.json"),
-    ),
-    (
-        STANDIN,
-        include_str!("../../../../profiles/standin/agent.toml"),
-        include_str!("../../../../profiles/standin/server.json"),
-        include_str!("../../../../profiles/standin/client.json"),
-    ),
-];
 
 /// The policies of the sandboxes, as text for nono.
 #[derive(Clone, Debug)]
@@ -103,7 +82,7 @@ impl Agent {
 
 /// The names of all agents: a person's own and the shipped ones.
 pub(crate) fn known_agents(own: &Path) -> Vec<String> {
-    let mut names: Vec<String> = SHIPPED.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    let mut names: Vec<String> = SHIPPED.iter().map(|shipped| shipped.name.to_owned()).collect();
     for entry in std::fs::read_dir(own).into_iter().flatten().flatten() {
         if entry.path().join("agent.toml").is_file()
             && let Ok(name) = entry.file_name().into_string()
@@ -176,7 +155,7 @@ fn find(name: &str, own: &Path, extended_by: Option<&Place>) -> Option<Place> {
         return None;
     }
     let directory = own_directory(name, own).map(Place::Own);
-    let shipped = || SHIPPED.iter().find(|(n, ..)| *n == name).map(|(n, ..)| Place::Shipped(n));
+    let shipped = || shipped::find(name).map(|shipped| Place::Shipped(shipped.name));
     match extended_by {
         // What is shipped is the same for everybody.
         Some(Place::Shipped(_)) => shipped(),
@@ -193,7 +172,7 @@ fn lineage(place: Place, own: &Path) -> Result<Lineage, Error> {
         let unusable = |reason| Error::AgentFile { path: place.file("agent.toml"), reason };
         let text = match &place {
             Place::Own(directory) => read_text(directory, "agent.toml")?,
-            Place::Shipped(name) => shipped(name, "agent.toml").to_owned(),
+            Place::Shipped(name) => shipped(name, "agent.toml").unwrap_or_default().to_owned(),
         };
         let (generation, extends) = lineage::read(&text, place.clone()).map_err(unusable)?;
         found.push(generation);
@@ -224,9 +203,10 @@ fn policy(
     for place in lineage.places() {
         match place {
             Place::Shipped(agent) => {
-                let text = shipped(agent, name);
-                used.push((format!("{agent}/{name}"), text.to_owned()));
-                return Ok(text.to_owned());
+                if let Some(text) = shipped(agent, name) {
+                    used.push((format!("{agent}/{name}"), text.to_owned()));
+                    return Ok(text.to_owned());
+                }
             }
             Place::Own(directory) if directory.join(name).symlink_metadata().is_ok() => {
                 let text = read_text(directory, name)?;
@@ -250,15 +230,9 @@ fn read_text(directory: &Path, name: &str) -> Result<String, Error> {
     text.map_err(|e| Error::AgentFile { path, reason: e.to_string() })
 }
 
-/// A shipped file.
-fn shipped(agent: &str, file: &str) -> &'static str {
-    let found = SHIPPED.iter().find(|(name, ..)| *name == agent);
-    let (_, adapter, server, client) = found.unwrap_or(&("", "", "", ""));
-    match file {
-        "agent.toml" => adapter,
-        "server.json" => server,
-        _ => client,
-    }
+/// A shipped file, where that agent has it.
+fn shipped(agent: &str, file: &str) -> Option<&'static str> {
+    shipped::find(agent)?.file(file)
 }
 
 impl Place {

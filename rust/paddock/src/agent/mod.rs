@@ -8,10 +8,11 @@ mod keys;
 mod lineage;
 mod profile;
 mod rule;
+mod shipped;
 mod template;
 mod version;
 
-pub(crate) use catalogue::{Agent, MOST, STANDIN, known_agents, load, load_directory, variants};
+pub(crate) use catalogue::{Agent, MOST, known_agents, load, load_directory, variants};
 pub(crate) use check::{Wrong, check_text, line_of};
 pub(crate) use file::{AgentFile, Half, LinkKind, LinkSettings};
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub(crate) use profile::{check as check_profile, problems as profile_problems};
 #[cfg(test)]
 pub(crate) use rule::Sandbox;
 pub(crate) use rule::{CallersProgram, GateRule, RequestKind};
+pub(crate) use shipped::STANDIN;
 #[cfg(test)]
 pub(crate) use template::NAMES as TEMPLATE_NAMES;
 pub(crate) use template::Values;

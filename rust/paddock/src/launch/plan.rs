@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use confine::Layer;
@@ -435,14 +436,26 @@ pub(crate) struct Grant {
     pub(crate) is_file: bool,
 }
 
-/// The directory that holds a program with its companions, where that is a
-/// package's own: `.../node_modules/.../vendor/TARGET` around `bin/program`. Of a
-/// program in `~/.local/bin` the directory above would be everybody's.
+/// The directory that holds a program with its companions, where that is a package's own:
+/// `.../node_modules/.../vendor/TARGET` around `bin/program`, else the whole package
+/// `.../node_modules/NAME` or `.../node_modules/@SCOPE/NAME`. Of a program in `~/.local/bin`
+/// the directory above would be everybody's.
 pub(crate) fn program_tree(program: &Path) -> Option<PathBuf> {
     let directory = program.parent()?;
-    let tree = directory.ends_with("bin").then(|| directory.parent()).flatten()?;
-    let above = tree.parent()?;
-    above.components().any(|part| part.as_os_str() == "node_modules").then(|| tree.to_owned())
+    let is_modules = |path: &&Path| path.ends_with("node_modules");
+    let modules = directory.ancestors().find(is_modules)?;
+    let below = directory.strip_prefix(modules).ok()?;
+    let mut parts = below.iter();
+    let name = parts.next()?;
+    let package = match parts.next() {
+        Some(scoped) if name.as_bytes().starts_with(b"@") => modules.join(name).join(scoped),
+        None if name.as_bytes().starts_with(b"@") => return None,
+        _ => modules.join(name),
+    };
+    let around_bin = directory.parent().filter(|tree| {
+        directory.ends_with("bin") && *tree != modules && tree.starts_with(&package)
+    });
+    Some(around_bin.map_or(package, Path::to_owned))
 }
 
 #[cfg(test)]

@@ -7,13 +7,15 @@ fn parse(text: &str, path: &Path) -> Result<AgentFile, Error> {
 
 #[test]
 fn every_shipped_agent_parses_and_bears_its_name() {
-    for (name, ..) in SHIPPED {
-        let agent = load(name, Path::new("/nonexistent")).unwrap();
-        assert_eq!(agent.file.name, name);
+    for shipped in SHIPPED {
+        let agent = load(shipped.name, Path::new("/nonexistent")).unwrap();
+        assert_eq!(agent.file.name, shipped.name);
         for (_, text) in agent.profiles.all() {
             serde_json::from_str::<serde_json::Value>(text).unwrap();
         }
-        assert_eq!(agent.profiles.all().count(), 3);
+        let has_client = agent.file.pair.is_some();
+        assert_eq!(shipped.file("client.json").is_some(), has_client, "{}", shipped.name);
+        assert_eq!(agent.profiles.all().count(), 2 + usize::from(has_client));
     }
 }
 
@@ -24,14 +26,16 @@ fn every_shipped_policy_reads_the_same_of_the_system_and_no_terminal() {
     let policy = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
     let wanted = policy(PEN)["filesystem"]["read"].clone();
     assert!(wanted.as_array().unwrap().len() > 10);
-    for (name, _, server, client) in SHIPPED {
-        for text in [PEN, server, client] {
+    for shipped in SHIPPED {
+        let name = shipped.name;
+        let own = || ["server.json", "client.json"].into_iter().filter_map(|f| shipped.file(f));
+        for text in [PEN].into_iter().chain(own()) {
             let policy = policy(text);
             assert_eq!(policy["filesystem"]["read"], wanted, "{name}");
             let excluded = policy["groups"]["exclude"].as_array().unwrap().clone();
             assert!(excluded.contains(&"system_read_linux_core".into()), "{name}");
         }
-        for text in [server, client] {
+        for text in own() {
             assert!(!text.contains("/dev/pts") && !text.contains("ptmx"), "{name}");
         }
     }
@@ -39,7 +43,7 @@ fn every_shipped_policy_reads_the_same_of_the_system_and_no_terminal() {
 
 #[test]
 fn an_unknown_key_is_refused() {
-    let shipped = SHIPPED[0].1;
+    let shipped = SHIPPED[0].file("agent.toml").unwrap();
     assert!(parse(shipped, Path::new("x")).is_ok(), "control");
     assert!(parse(&format!("readonly = true\n{shipped}"), Path::new("x")).is_err());
 }
@@ -126,6 +130,7 @@ fn an_agent_extends_another_with_its_policies() {
 
 #[test]
 fn a_circle_and_a_gap_are_refused() {
+    let pair = "link.kind = \"tcp\"\nserver.argv = []\nclient.argv = []\n";
     let root = own(&[
         ("a", "extends = \"b\"\n", &[]),
         ("b", "extends = \"a\"\n", &[]),
@@ -133,6 +138,7 @@ fn a_circle_and_a_gap_are_refused() {
         ("d", "extends = \"../a\"\n", &[]),
         ("e", "solo.argv = []\ntitle = \"e\"\nprogram.names = [\"e\"]\n", &[]),
         ("f", "extends = \"codex\"\nhosst = []\n", &[]),
+        ("g", &format!("extends = \"goose\"\n{pair}"), &[]),
     ]);
     for (name, reason) in [
         ("a", "a circle"),
@@ -140,6 +146,7 @@ fn a_circle_and_a_gap_are_refused() {
         ("d", "which there is not"),
         ("e", "server.json"),
         ("f", "hosst"),
+        ("g", "client.json"),
     ] {
         let refused = load(name, root.path()).unwrap_err().to_string();
         assert!(refused.contains(reason), "{name}: {refused}");

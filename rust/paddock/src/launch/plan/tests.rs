@@ -35,8 +35,14 @@ fn only_a_packages_own_directory_is_granted_with_a_program() {
         ("/h/.local/bin/codex", None),
         ("/h/bin/codex", None),
         ("/usr/bin/codex", None),
-        ("/h/node_modules/bin/codex", None),
-        ("/h/node_modules/x/codex", None),
+        ("/h/node_modules/codex", None),
+        ("/h/node_modules/@y/codex", None),
+        ("/h/node_modules/x/codex", Some("/h/node_modules/x")),
+        ("/h/node_modules/x/bundle/codex.js", Some("/h/node_modules/x")),
+        ("/h/node_modules/@y/x/codex.js", Some("/h/node_modules/@y/x")),
+        ("/h/node_modules/@y/x/bundle/codex.js", Some("/h/node_modules/@y/x")),
+        ("/h/node_modules/x/node_modules/z/codex", Some("/h/node_modules/x/node_modules/z")),
+        ("/h/node_modules/x/bin/codex", Some("/h/node_modules/x")),
         ("/h/node_modules/x/vendor/y/bin/codex", Some("/h/node_modules/x/vendor/y")),
     ] {
         assert_eq!(program_tree(Path::new(program)).as_deref(), tree.map(Path::new));
