@@ -93,7 +93,7 @@ fn overwrite(text: &mut String, ranges: impl IntoIterator<Item = Range<usize>>) 
         let before = text[..range.start].trim_end_matches(is_key);
         let start =
             if before.is_empty() || before.ends_with('\n') { before.len() } else { range.start };
-        let blanked: String = text[start..range.end].chars().flat_map(|c| blanked(c)).collect();
+        let blanked: String = text[start..range.end].chars().flat_map(blanked).collect();
         text.replace_range(start..range.end, &blanked);
     }
 }

@@ -59,10 +59,10 @@ pub(super) fn unknown(table: &dyn TableLike, above: &str, place: &str, found: &m
             continue;
         }
         let below = format!("{whole}.");
-        let is_free = |key: &&str| {
+        let is_free = |key: &str| {
             key.strip_prefix(&below).is_some_and(|last| matches!(last, "WORD" | "VARIABLE"))
         };
-        if KEYS.contains(&whole.as_str()) || KEYS.iter().any(|key| is_free(&key)) {
+        if KEYS.contains(&whole.as_str()) || KEYS.iter().any(|key| is_free(key)) {
             continue;
         }
         if KEYS.iter().any(|key| key.starts_with(&below)) {
