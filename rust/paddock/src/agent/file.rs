@@ -109,8 +109,16 @@ impl TryFrom<Written> for AgentFile {
                 ));
             }
         };
+        if let Some(pair) = &pair {
+            pair.link.check()?;
+        }
         if pair.as_ref().is_some_and(|pair| pair.server.resume.is_some()) {
             return Err("resume is said of who has the terminal: [client] or [solo]".into());
+        }
+        let halves = pair.iter().flat_map(|pair| [&pair.server, &pair.client]);
+        let is_alone = pair.is_none() && solo.iter().any(|solo| !solo.without_git.is_empty());
+        if is_alone || halves.into_iter().any(|half| !half.without_git.is_empty()) {
+            return Err("without-git is for the [solo] of an agent that is a pair, too".into());
         }
         Ok(Self { name, title, program, pair, solo, hosts, read, processes, gate, herdr })
     }
@@ -144,14 +152,33 @@ pub(crate) struct Program {
 }
 
 /// The link between the halves.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct LinkSettings {
     /// What kind of socket the server listens on.
     pub(crate) kind: LinkKind,
+    /// A path that the server answers by HTTP once it is ready, whatever the answer; else
+    /// it is ready when it listens.
+    pub(crate) ready: Option<String>,
     /// How long the client waits for the server, in seconds.
     #[serde(default = "half_a_minute")]
     pub(crate) patience: u64,
+}
+
+impl LinkSettings {
+    fn check(&self) -> Result<(), String> {
+        let Some(path) = &self.ready else { return Ok(()) };
+        if self.kind != LinkKind::Tcp {
+            return Err("[link] ready asks by HTTP, which is for kind = \"tcp\" alone".into());
+        }
+        // It becomes a part of a request's first line (RFC 9112, section 3.2.1).
+        if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "[link] ready: {path:?} is no path as \"/health\" is, of printable ASCII"
+            ));
+        }
+        Ok(())
+    }
 }
 
 fn half_a_minute() -> u64 {
@@ -178,6 +205,10 @@ pub(crate) struct Half {
     /// then part of them.
     #[serde(default)]
     pub(crate) when: BTreeMap<String, Vec<String>>,
+    /// Where the workspace is no git repository, the person's first arguments with which
+    /// the one process is started, though there is a pair.
+    #[serde(default)]
+    pub(crate) without_git: Vec<String>,
     /// The arguments with which it goes on where its last conversation ended.
     #[serde(default)]
     pub(crate) resume: Option<Vec<String>>,

@@ -39,6 +39,7 @@ pub(super) const SHIPPED: &[Shipped] = &[
     shipped!("copilot"),
     shipped!("gemini"),
     shipped!("goose"),
+    shipped!("opencode" with client),
     shipped!("qwen"),
     shipped!("standin" with client),
 ];

@@ -64,13 +64,23 @@ fn try_to_launch(
     for what in plan.told_of_git() {
         notices.warn(&what);
     }
-    if let Some((launch, recorded)) = request.recorded
-        && recorded != plan.tier
+    if let Some((launch, recorded)) = &request.recorded
+        && *recorded != plan.tier
     {
         let (tier, is_asked) = (plan.tier, request.tier.is_some());
         let hint =
             if is_asked { String::new() } else { format!("; --tier {recorded} asks for it") };
         notices.warn(&format!("the tier is {tier}, not {recorded} as of launch {launch}{hint}"));
+    }
+    let is_alone = plan.form == Form::Solo && plan.agent.file.pair.is_some();
+    if let Some(word) = request.arguments.first().filter(|_| is_alone && request.form.is_none()) {
+        notices.warn(&format!(
+            "there is no git repository in {}: {} {} is started as one process, as with --solo, \
+             since its client would not show all of the answer",
+            shown(&plan.workspace.root),
+            plan.agent.called(),
+            shown(word.as_ref()),
+        ));
     }
     if how.dry_run {
         let description = plan.describe();

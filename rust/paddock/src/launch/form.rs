@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{Request, Workspace};
 use crate::agent::{Agent, Half, LinkSettings};
 use crate::error::Error;
 
@@ -34,20 +35,32 @@ pub(super) struct Chosen<'a> {
     pub(super) form: Form,
     /// What runs under the server's policy.
     pub(super) server: &'a Half,
-    pub(super) client: Option<(&'a Half, LinkSettings)>,
+    pub(super) client: Option<(&'a Half, &'a LinkSettings)>,
 }
 
-/// What the agent's file says of the form that is wanted; a pair, where it is one and
-/// nothing is said.
+/// What the agent's file says of the form that is wanted. Where nothing is said, a pair if
+/// it is one: but for what only the one process does well in `workspace`.
 ///
 /// # Errors
 /// When the agent does not have that form.
-pub(super) fn choose(agent: &Agent, wanted: Option<Form>) -> Result<Chosen<'_>, Error> {
+pub(super) fn choose<'a>(
+    agent: &'a Agent,
+    request: &Request,
+    workspace: &Workspace,
+) -> Result<Chosen<'a>, Error> {
     let file = &agent.file;
-    let form = wanted.unwrap_or(if file.pair.is_some() { Form::Pair } else { Form::Solo });
     let pair = file.pair.as_ref();
+    let is_for_one = || {
+        let words = file.solo.iter().flat_map(|solo| &solo.without_git);
+        let first = request.arguments.first();
+        words.into_iter().any(|word| first.is_some_and(|first| first == word.as_str()))
+            && !workspace.is_git()
+    };
+    let form = request
+        .form
+        .unwrap_or_else(|| if pair.is_none() || is_for_one() { Form::Solo } else { Form::Pair });
     let chosen = match form {
-        Form::Pair => pair.map(|pair| (&pair.server, Some((&pair.client, pair.link)))),
+        Form::Pair => pair.map(|pair| (&pair.server, Some((&pair.client, &pair.link)))),
         Form::Solo => file.solo.as_ref().map(|solo| (solo, None)),
         Form::Shell => file.under_server_policy().map(|half| (half, None)),
     };

@@ -113,9 +113,10 @@ impl Halves<'_> {
                 let server = self.make("server", chosen.server, Line::Fresh(&[], &[]))?;
                 let half = self.make("client", settings, asked_for)?;
                 let patience = std::time::Duration::from_secs(link.patience);
-                let meets = match link.kind {
-                    LinkKind::Tcp => Link::Tcp(self.port),
-                    LinkKind::Unix => Link::Unix(self.paths.link_socket()),
+                let meets = match (link.kind, &link.ready) {
+                    (LinkKind::Unix, _) => Link::Unix(self.paths.link_socket()),
+                    (LinkKind::Tcp, None) => Link::Tcp(self.port),
+                    (LinkKind::Tcp, Some(path)) => Link::Http(self.port, path.clone()),
                 };
                 Ok(Made {
                     server,

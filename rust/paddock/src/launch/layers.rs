@@ -198,7 +198,7 @@ impl Plan {
         if self.tier.isolates_network() {
             argv.words(&["--isolate", "net,loopback,ipc,uts"]);
         } else {
-            let server = matches!(self.link(), Some(Link::Tcp(_))).then_some(self.ports.server);
+            let server = self.link().and_then(Link::port);
             for port in server.into_iter().chain([self.ports.guard]) {
                 argv.words(&["--open-port", &port.to_string()]);
             }
@@ -212,7 +212,11 @@ impl Plan {
         self.allow_sockets(&mut argv);
         match self.link() {
             Some(Link::Unix(socket)) => argv.option("--allow-unix-socket-bind", socket),
-            Some(Link::Tcp(port)) => argv.words(&["--open-port", &port.to_string()]),
+            // Its tools can connect to it, too: with --block-net nono 0.81 lets nothing
+            // listen at a --listen-port.
+            Some(Link::Tcp(port) | Link::Http(port, _)) => {
+                argv.words(&["--open-port", &port.to_string()]);
+            }
             None => {}
         }
         if self.allows_sockets_in_tmp() {
@@ -243,7 +247,9 @@ impl Plan {
             // nono 0.81 forgets a single socket that is not there yet. Only the server
             // can make one in this folder, and only that one.
             Link::Unix(_) => argv.option("--allow-unix-socket-dir", &self.paths.link_folder()),
-            Link::Tcp(port) => argv.words(&["--open-port", &port.to_string()]),
+            Link::Tcp(port) | Link::Http(port, _) => {
+                argv.words(&["--open-port", &port.to_string()]);
+            }
         }
         self.with_warden(argv, Layer::Client)
     }

@@ -106,9 +106,9 @@ impl Plan {
         }
         let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or(agent::STANDIN);
         let agent = load_agent(name, config, directories)?;
-        let chosen = form::choose(&agent, request.form)?;
-        let form = chosen.form;
         let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
+        let chosen = form::choose(&agent, request, &workspace)?;
+        let form = chosen.form;
         if request.is_recorded {
             workspace.refuse_another_than(request.workspace.as_deref())?;
         }

@@ -59,6 +59,11 @@ impl Workspace {
         Ok(Self { git: Repository::of(&root), root })
     }
 
+    /// Whether programs in it find a git repository: what is above it is not there.
+    pub(crate) fn is_git(&self) -> bool {
+        self.root.join(".git").exists()
+    }
+
     /// Refuses a workspace to which a path without links led once, and now leads by one:
     /// an agent that may write above it can have put it there.
     ///

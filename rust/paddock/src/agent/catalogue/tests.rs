@@ -62,7 +62,18 @@ fn an_agent_is_a_pair_or_solo_or_both_and_no_part_of_a_pair() {
     assert_eq!(forms(both), (true, true));
     let resume = "resume = [\"r\"]\n";
     assert!(of(&[solo, resume]).unwrap().solo.unwrap().resume.is_some());
+    let (ready, over_a_port) = ("link.ready = \"/health\"\n", "link.kind = \"tcp\"\n");
+    let pair = of(&[over_a_port, ready, server, client]).unwrap().pair.unwrap();
+    assert_eq!(pair.link.ready.as_deref(), Some("/health"));
+    let without = "without-git = [\"run\"]\n";
+    assert!(of(&[link, server, client, solo, without]).is_ok());
     for (parts, reason) in [
+        (&[link, ready, server, client][..], "kind = \"tcp\""),
+        (&[over_a_port, "link.ready = \"health\"\n", server, client][..], "no path"),
+        (&[over_a_port, "link.ready = \"/a b\"\n", server, client][..], "no path"),
+        (&[over_a_port, "link.ready = \"/a\\r\\nB: c\"\n", server, client][..], "no path"),
+        (&[link, server, client, without][..], "without-git is for"),
+        (&[solo, without][..], "without-git is for"),
         (&[][..], "neither"),
         (&[link][..], "[server] and [client] is missing"),
         (&[server, client][..], "[link] is missing"),
