@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::files::{Listing, changes, listing};
-use crate::host::{Host, Launch, skip};
+use crate::host::{Host, Launch, finish, skip};
 use crate::model::{ModelServer, Turn};
 
 /// On the allow list without an exception, and not an address of the Internet.
@@ -98,6 +98,23 @@ impl AgentHost {
     #[must_use]
     pub fn asks(mut self, hosts: &[&'static str]) -> Self {
         self.asks = hosts.to_vec();
+        self
+    }
+
+    /// The workspace is a git repository.
+    #[must_use]
+    pub fn in_repository(self) -> Self {
+        let mut git = Command::new("git");
+        git.args(["init", "--quiet"]).arg(self.host.workspace());
+        let run = finish(git);
+        assert_eq!(run.code(), Some(0), "{run:#?}");
+        self.settled()
+    }
+
+    /// What is there now is what was there before.
+    #[must_use]
+    pub fn settled(mut self) -> Self {
+        self.before = everything(&self.host);
         self
     }
 
@@ -264,9 +281,7 @@ impl AgentHost {
         let mut changed = changes(&self.before, &after);
         assert!(changed.contains(&self.host.workspace().join("made-by-tool")), "{changed:?}");
         changed.retain(|path| {
-            let is_parent = [&self.host.launches(), &self.host.agent_home(self.agent, "server")]
-                .iter()
-                .any(|made| made.starts_with(path));
+            let is_parent = allowed.iter().any(|place| place.starts_with(path));
             !is_parent && !allowed.iter().any(|place| path.starts_with(place))
         });
         assert!(changed.is_empty(), "changed: {changed:?}");

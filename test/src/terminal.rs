@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
@@ -117,7 +118,15 @@ impl Terminal {
     /// # Panics
     /// With the screen, when they do not come.
     pub fn wait_for(&self, words: &str) {
-        let found = wait_for(LIMIT, || self.text().contains(words).then_some(()));
+        self.wait_for_within(LIMIT, words);
+    }
+
+    /// The same for a program that takes longer.
+    ///
+    /// # Panics
+    /// With the screen, when they do not come within `limit`.
+    pub fn wait_for_within(&self, limit: Duration, words: &str) {
+        let found = wait_for(limit, || self.text().contains(words).then_some(()));
         assert!(found.is_some(), "no {words:?} on the screen:\n{}", self.text());
     }
 

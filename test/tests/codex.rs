@@ -51,7 +51,7 @@ fn assert_only_allowed_changes(codex: &AgentHost) {
     // Codex can leave a server of its own running, for all its clients.
     for half in ["server", "client"] {
         let codex = codex.host.agent_home("codex", half).join(".codex");
-        assert!(codex.join("config.toml").is_file());
+        assert!(codex.join("config.toml").is_file(), "control");
         for daemon in ["app-server-daemon", "app-server-control", "packages"] {
             assert!(!codex.join(daemon).exists(), "{half} has {daemon}");
         }
@@ -89,12 +89,12 @@ fn codex_exec_is_confined_without_namespaces_too() {
 }
 
 /// A person's whole session with the terminal UI in one tier.
-fn codex_terminal_ui_in(tier: &str) {
+fn codex_terminal_ui_in(tier: &str, options: &[&str]) {
     let Some(codex) = two_calls() else { return };
     let terminal = Terminal::open();
     let modes = terminal.modes();
     let mut command = codex.run(terminal.paddock(&codex.host), tier);
-    command.args(["--", "Run the tool."]);
+    command.args(options).args(["--", "Run the tool."]);
     let mut launch = codex.host.start_as_it_is(command);
 
     std::thread::scope(|scope| {
@@ -107,6 +107,11 @@ fn codex_terminal_ui_in(tier: &str) {
         codex.verify_to_the_end(&mut launch, || {
             terminal.wait_for("Ask Codex to do anything");
             terminal.wait_for("esc to interrupt");
+            let processes = codex.host.processes();
+            let is_of_a_daemon = |(_, command): &&(i32, String)| {
+                command.contains("managed-daemon") || command.contains("app-server daemon")
+            };
+            assert_eq!(processes.iter().find(is_of_a_daemon), None);
             // The control: what is given back has been taken.
             let (settings, on) = terminal.modes();
             assert!(settings != modes.0 && on.contains(&"the alternate screen"), "{on:?}");
@@ -123,13 +128,34 @@ fn codex_terminal_ui_in(tier: &str) {
 
 #[test]
 fn the_terminal_ui_of_codex_works_confined_and_gives_the_terminal_back() {
-    codex_terminal_ui_in("sealed");
+    codex_terminal_ui_in("sealed", &[]);
 }
 
 #[test]
 fn the_terminal_ui_of_codex_works_in_the_lesser_tiers() {
-    codex_terminal_ui_in("isolated");
-    codex_terminal_ui_in("ported");
+    codex_terminal_ui_in("isolated", &[]);
+    codex_terminal_ui_in("ported", &[]);
+}
+
+/// By itself it would start a server in the background, and be its client.
+#[test]
+fn the_terminal_ui_of_codex_as_one_process_starts_no_server_of_its_own() {
+    codex_terminal_ui_in("sealed", &["--solo"]);
+}
+
+#[test]
+fn codex_exec_as_one_process_is_confined() {
+    let Some(codex) = two_calls() else { return };
+    let mut command = codex.run(codex.host.paddock(), "sealed");
+    command.args(["--solo", "--", "exec", "--json", "Run the tool."]);
+    let mut launch = codex.host.start(command);
+    codex.verify_to_the_end(&mut launch, || {});
+    let run = launch.end();
+    assert_eq!(run.code(), Some(0), "{run:#?}");
+    assert!(run.stdout.contains(LAST_WORDS), "{run:#?}");
+    codex.assert_tool_was_confined();
+    codex.assert_ledger_is_clean();
+    assert_only_allowed_changes(&codex);
 }
 
 /// A conversation begins in one launch and goes on in another, though a third, in
