@@ -121,6 +121,12 @@ pub(crate) enum Error {
     Root,
     #[error("the self-test of the {layer} layer failed: {what}")]
     SelfTest { layer: Layer, what: String },
+    #[error(
+        "the halves of agent {agent} meet at sockets in {}, which in the {tier} tier is this host's own: \
+         an agent that listens there outside of every sandbox would be in reach",
+        shown(path)
+    )]
+    SharedSockets { agent: String, path: PathBuf, tier: Tier, has_solo: bool },
     #[error("the shell {} cannot be used: {reason}", shown(path))]
     Shell { path: PathBuf, reason: String },
     #[error("the path {} is too long for a socket by {excess} bytes", shown(path))]
@@ -240,6 +246,11 @@ impl Error {
                 shown(persons)
             ),
             Self::Root => "run it as the user whose files the agent may work on".into(),
+            Self::SharedSockets { agent, has_solo: true, .. } => format!(
+                "paddock run --solo {agent} starts it as one process; or choose the tier that has a \
+                 /tmp of the launch's own: paddock run --tier sealed {agent}"
+            ),
+            Self::SharedSockets { agent, .. } => format!("paddock run --tier sealed {agent}"),
             Self::Shell { .. } => "name another in the configuration: shell = \"/bin/sh\"".into(),
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),

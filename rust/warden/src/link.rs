@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ pub enum Link {
     Http(u16, String),
     /// An AF_UNIX socket in the launch's link folder.
     Unix(PathBuf),
+    /// A socket of the agent's own, at a path with a part `*` where it makes up a name.
+    Own(PathBuf),
 }
 
 impl Link {
@@ -40,11 +42,8 @@ impl Link {
         match self {
             Self::Tcp(port) => format!("tcp:{port}").into(),
             Self::Http(port, path) => format!("http:{port}{path}").into(),
-            Self::Unix(path) => {
-                let mut argument = OsString::from("unix:");
-                argument.push(path);
-                argument
-            }
+            Self::Unix(path) => after("unix:", path),
+            Self::Own(path) => after("own:", path),
         }
     }
 
@@ -61,7 +60,8 @@ impl Link {
                 Ok(Self::Http(number(&place[..path])?, place[path..].into()))
             }
             Some(("unix", path)) => Ok(Self::Unix(path.into())),
-            _ => Err("tcp:PORT, http:PORT/PATH or unix:PATH is expected".into()),
+            Some(("own", path)) => Ok(Self::Own(path.into())),
+            _ => Err("tcp:PORT, http:PORT/PATH, unix:PATH or own:PATH is expected".into()),
         }
     }
 
@@ -69,7 +69,7 @@ impl Link {
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Tcp(port) | Self::Http(port, _) => Some(*port),
-            Self::Unix(_) => None,
+            Self::Unix(_) | Self::Own(_) => None,
         }
     }
 
@@ -92,6 +92,11 @@ impl Link {
             Self::Tcp(port) => connect(*port).map(drop),
             Self::Http(port, path) => ask(connect(*port)?, *port, path, limit),
             Self::Unix(path) => UnixStream::connect(path).map(drop),
+            Self::Own(path) => {
+                let mut places = places(path).into_iter();
+                let answering = places.find_map(|path| UnixStream::connect(path).ok());
+                answering.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+            }
         }
     }
 }
@@ -129,6 +134,24 @@ fn ask(mut stream: TcpStream, port: u16, path: &str, limit: Duration) -> io::Res
     if begun.starts_with(STATUS_LINE) { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
+fn after(kind: &str, path: &Path) -> OsString {
+    let mut argument = OsString::from(kind);
+    argument.push(path);
+    argument
+}
+
+/// The paths that `pattern` stands for: with each name that is there in place of `*`.
+fn places(pattern: &Path) -> Vec<PathBuf> {
+    let mut parts = pattern.components();
+    let before: PathBuf = parts.by_ref().take_while(|part| part.as_os_str() != "*").collect();
+    if before == pattern {
+        return vec![before];
+    }
+    let rest = parts.as_path();
+    let there = std::fs::read_dir(&before).into_iter().flatten().flatten();
+    there.map(|entry| entry.path().join(rest)).collect()
+}
+
 /// Waits until a server is ready on `link`, then becomes `argv`. How long it may
 /// wait is the keeper's to decide.
 ///
@@ -153,6 +176,7 @@ pub fn await_server(link: &Link, argv: &[OsString]) -> anyhow::Result<ExitCode> 
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
     use std::sync::mpsc;
 
     use super::*;
@@ -163,6 +187,7 @@ mod tests {
             Link::Tcp(4600),
             Link::Http(4600, "/global/health?deep=1:2".into()),
             Link::Unix("/a:b/c".into()),
+            Link::Own("/t/*/s".into()),
         ] {
             let argument = link.to_argument();
             assert_eq!(Link::parse(argument.to_str().unwrap()), Ok(link));
@@ -237,5 +262,22 @@ mod tests {
         });
         Link::Http(port, "/".into()).answers(Duration::from_mins(1)).unwrap();
         drop(server.join().unwrap());
+    }
+
+    #[test]
+    fn an_agents_own_socket_answers_under_whatever_name_it_made_up() {
+        let answers = |link: &Link| link.answers(ANSWER_LIMIT).is_ok();
+        let root = tempfile::tempdir().unwrap();
+        let link = Link::Own(root.path().join("*/control.sock"));
+        let exact = Link::Own(root.path().join("1f/control.sock"));
+        assert!(!answers(&link) && !answers(&exact), "there is nothing");
+        for name in ["0a", "1f"] {
+            std::fs::create_dir(root.path().join(name)).unwrap();
+        }
+        std::fs::write(root.path().join("0a/control.sock"), "").unwrap();
+        assert!(!answers(&link), "nobody listens");
+        let _listener = UnixListener::bind(root.path().join("1f/control.sock")).unwrap();
+        assert!(answers(&link) && answers(&exact));
+        assert!(!answers(&Link::Own(root.path().join("*/other.sock"))));
     }
 }

@@ -24,6 +24,9 @@ pub(crate) struct AgentFile {
     pub(crate) pair: Option<Pair>,
     /// The agent as one process, which runs the tools and has the terminal.
     pub(crate) solo: Option<Half>,
+    /// Directories right below `/tmp` in which it makes sockets wherever it is told to,
+    /// as templates.
+    pub(crate) sockets: Vec<String>,
     /// Hosts that it may reach, as `name` or `name:port`.
     pub(crate) hosts: Vec<String>,
     /// Paths of the host that all of its sandboxes may read, beside the system.
@@ -47,6 +50,21 @@ pub(crate) struct Pair {
     pub(crate) client: Half,
 }
 
+impl Pair {
+    fn check(&self) -> Result<(), String> {
+        if (self.link.kind == LinkKind::Own) != self.link.at.is_some() {
+            return Err("at is said of a [link] of kind \"own\", and of no other".into());
+        }
+        if self.server.home.is_some() {
+            return Err("home is said of a [client]".into());
+        }
+        if !(self.server.instead_for.is_empty() && self.client.instead_for.is_empty()) {
+            return Err("instead-for is said of [solo] beside a pair".into());
+        }
+        Ok(())
+    }
+}
+
 /// The file as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -60,6 +78,8 @@ pub(super) struct Written {
     server: Option<Half>,
     client: Option<Half>,
     solo: Option<Half>,
+    #[serde(default)]
+    sockets: Vec<String>,
     #[serde(default)]
     hosts: Vec<String>,
     #[serde(default)]
@@ -81,7 +101,7 @@ impl TryFrom<Written> for AgentFile {
 
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { name, title, program, link, server, client, solo, .. } = written;
-        let Written { hosts, read, processes, gate, herdr, .. } = written;
+        let Written { sockets, hosts, read, processes, gate, herdr, .. } = written;
         // A directory has it.
         if !is_name(&name) {
             return Err("name is made of small letters, digits and dashes".into());
@@ -120,7 +140,18 @@ impl TryFrom<Written> for AgentFile {
         if is_alone || halves.into_iter().any(|half| !half.without_git.is_empty()) {
             return Err("without-git is for the [solo] of an agent that is a pair, too".into());
         }
-        Ok(Self { name, title, program, pair, solo, hosts, read, processes, gate, herdr })
+        if let Some(pair) = &pair {
+            pair.check()?;
+        }
+        if let Some(solo) = &solo {
+            if solo.home.is_some() {
+                return Err("home is said of a [client]".into());
+            }
+            if !solo.instead_for.is_empty() && pair.is_none() {
+                return Err("instead-for is said of [solo] beside a pair".into());
+            }
+        }
+        Ok(Self { name, title, program, pair, solo, sockets, hosts, read, processes, gate, herdr })
     }
 }
 
@@ -160,6 +191,10 @@ pub(crate) struct LinkSettings {
     /// A path that the server answers by HTTP once it is ready, whatever the answer; else
     /// it is ready when it listens.
     pub(crate) ready: Option<String>,
+    /// The agent's own socket at which it is known to listen, as a template; a part that
+    /// is `*` stands for any name.
+    #[serde(default)]
+    pub(crate) at: Option<String>,
     /// How long the client waits for the server, in seconds.
     #[serde(default = "half_a_minute")]
     pub(crate) patience: u64,
@@ -193,6 +228,16 @@ pub(crate) enum LinkKind {
     Tcp,
     /// An AF_UNIX socket in the link folder.
     Unix,
+    /// The agent's own sockets, at places that are wired into it.
+    Own,
+}
+
+/// Whose private home a client has that has none of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HomeOf {
+    /// The server's: each can then change what the other reads there.
+    Server,
 }
 
 /// One half of the agent, or its one process.
@@ -212,6 +257,13 @@ pub(crate) struct Half {
     /// The arguments with which it goes on where its last conversation ended.
     #[serde(default)]
     pub(crate) resume: Option<Vec<String>>,
+    /// The first arguments of the person's that only the one process knows: with one of
+    /// them it is started in place of the pair.
+    #[serde(default)]
+    pub(crate) instead_for: Vec<String>,
+    /// Whose home it has, where that is not its own.
+    #[serde(default)]
+    pub(crate) home: Option<HomeOf>,
     /// The variable that carries the launch's password.
     #[serde(default)]
     pub(crate) password_variable: Option<String>,

@@ -35,6 +35,7 @@ macro_rules! shipped {
 
 /// All of them.
 pub(super) const SHIPPED: &[Shipped] = &[
+    shipped!("claude" with client),
     shipped!("codex" with client),
     shipped!("copilot"),
     shipped!("gemini"),

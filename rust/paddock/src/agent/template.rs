@@ -21,8 +21,18 @@ impl Default for Values {
 }
 
 /// The names that a launch has values for.
-pub(crate) const NAMES: [&str; 9] =
-    ["brace", "home", "link", "paddock", "password-sha256", "port", "program", "uid", "workspace"];
+pub(crate) const NAMES: [&str; 10] = [
+    "brace",
+    "home",
+    "link",
+    "paddock",
+    "password-sha256",
+    "port",
+    "program",
+    "temporary",
+    "uid",
+    "workspace",
+];
 
 impl Values {
     /// Some value for each name that a launch has one for: to find out whether a template

@@ -5,7 +5,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use confine::{Layer, Pid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use super::stage::write_new;
 use crate::error::Error;
 use crate::launch::{Paths, Plan};
+use crate::output::shown;
 use warden::observe;
 use warden::{AddedLimit, Attempt, AttemptKind, Expected, Observation, Outcome, UnixLimit};
 
@@ -205,6 +206,28 @@ impl Canaries {
         attempts
     }
 
+    /// What the warden of `layer` has to try about the directories in which the server
+    /// makes sockets as it likes. They are in the launch's own `/tmp`: the control of
+    /// what is refused is that the pen's warden may.
+    pub(super) fn about_sockets(layer: Layer, plan: &Plan) -> Vec<Attempt> {
+        use AttemptKind::BindSocket;
+        let in_pen = if layer == Layer::Pen { Expected::Works } else { Expected::Refused };
+        let servers = if layer == Layer::Client { Expected::Refused } else { Expected::Works };
+        let mut attempts = Vec::new();
+        let mut add = |name: &str, directory: &Path, expected| {
+            let kind = BindSocket(directory.join(format!("paddock-canary-{layer}")));
+            let name = format!("{name} {}", shown(directory));
+            attempts.push(Attempt { name, kind, expected });
+        };
+        for directory in &plan.sockets {
+            add("make a socket in", directory, servers);
+        }
+        if let Some(above) = plan.sockets.first().and_then(|directory| directory.parent()) {
+            add("make a socket in", above, in_pen);
+        }
+        attempts
+    }
+
     /// What the warden of `layer` is to add against races on the mediation, and to
     /// try once it has.
     pub(super) fn limits_of(&self, layer: Layer, plan: &Plan) -> Vec<AddedLimit> {
@@ -278,7 +301,7 @@ pub(super) fn evaluate(
     Ok(())
 }
 
-fn listen_seqpacket(path: &std::path::Path) -> std::io::Result<OwnedFd> {
+fn listen_seqpacket(path: &Path) -> std::io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use super::home;
 use crate::caches;
 use crate::error::Error;
-use crate::launch::{Directories, Plan, private_directory};
+use crate::launch::{Directories, Plan, on_host, private_directory};
 
 /// What a launch has on disk while it lives. Dropping it removes everything
 /// but the record and the ledger.
@@ -83,6 +83,9 @@ impl Stage {
         make(&paths.canaries_in_veil())?;
         for directory in &stage.temporary {
             make(directory)?;
+        }
+        for directory in &plan.sockets {
+            make(&on_host(directory, paths))?;
         }
         for (layer, text) in plan.agent.profiles.all() {
             write_new(&paths.profile(layer), text.as_bytes())?;

@@ -416,7 +416,8 @@ impl Keeper<'_> {
         target: Option<Pid>,
     ) -> Result<Vec<Attempt>, Error> {
         self.check_namespaces(layer)?;
-        let attempts = canaries.for_layer(layer, target);
+        let mut attempts = canaries.for_layer(layer, target);
+        attempts.extend(Canaries::about_sockets(layer, self.plan));
         let limits = canaries.limits_of(layer, self.plan);
         let shares_ipc = !self.plan.tier.isolates_network();
         let survey = self.survey.as_ref().map_or_else(Vec::new, |s| (s.attempts)(layer, target));

@@ -39,7 +39,8 @@ pub(super) struct Chosen<'a> {
 }
 
 /// What the agent's file says of the form that is wanted. Where nothing is said, a pair if
-/// it is one: but for what only the one process does well in `workspace`.
+/// it is one: but for a first argument that only the one process knows, or does well in
+/// `workspace`.
 ///
 /// # Errors
 /// When the agent does not have that form.
@@ -50,11 +51,14 @@ pub(super) fn choose<'a>(
 ) -> Result<Chosen<'a>, Error> {
     let file = &agent.file;
     let pair = file.pair.as_ref();
+    let first = request.arguments.first().filter(|_| !request.resume);
+    let is_first = |words: &[String]| {
+        words.iter().any(|word| first.is_some_and(|first| first == word.as_str()))
+    };
     let is_for_one = || {
-        let words = file.solo.iter().flat_map(|solo| &solo.without_git);
-        let first = request.arguments.first();
-        words.into_iter().any(|word| first.is_some_and(|first| first == word.as_str()))
-            && !workspace.is_git()
+        file.solo.as_ref().is_some_and(|solo| {
+            is_first(&solo.instead_for) || (is_first(&solo.without_git) && !workspace.is_git())
+        })
     };
     let form = request
         .form

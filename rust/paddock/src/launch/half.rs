@@ -8,8 +8,8 @@ use super::environment;
 use super::form::Chosen;
 use super::shell::Shell;
 use super::toolchains::Toolchains;
-use super::{Form, Found, Paths, Request, Tier};
-use crate::agent::{Agent, Half, LinkKind, Values};
+use super::{Form, Found, Paths, Request, Tier, sockets};
+use crate::agent::{Agent, Half, HomeOf, LinkKind, Values};
 use crate::error::Error;
 use crate::gate::herdr::OwnPane;
 use crate::output::shown;
@@ -71,6 +71,8 @@ pub(super) struct Halves<'a> {
     pub(super) toolchains: &'a Toolchains,
     /// The server's, where it listens on one.
     pub(super) port: u16,
+    /// Where it makes sockets as it likes.
+    pub(super) sockets: &'a [PathBuf],
     pub(super) pane: Option<&'a OwnPane>,
 }
 
@@ -117,6 +119,10 @@ impl Halves<'_> {
                     (LinkKind::Unix, _) => Link::Unix(self.paths.link_socket()),
                     (LinkKind::Tcp, None) => Link::Tcp(self.port),
                     (LinkKind::Tcp, Some(path)) => Link::Http(self.port, path.clone()),
+                    (LinkKind::Own, _) => {
+                        let at = link.at.as_deref().unwrap_or_default();
+                        sockets::own_link(self.agent, at, self.sockets, self.values)?
+                    }
                 };
                 Ok(Made {
                     server,
@@ -138,10 +144,11 @@ impl Halves<'_> {
         line: Line<'_>,
     ) -> Result<AgentHalf, Error> {
         let agent = self.agent;
-        let home = self.data.join("homes").join(&agent.file.name).join(sandbox);
-        let mut values = self.values.clone();
-        values.set("home", &home);
-        let argv = argv(agent, settings, line, &values)?;
+        let whose = match settings.home {
+            Some(HomeOf::Server) => "server",
+            None => sandbox,
+        };
+        let home = self.data.join("homes").join(&agent.file.name).join(whose);
         // The server's temporary directory is /tmp itself where the veil makes
         // /tmp private; programs that have /tmp wired in find it there.
         let temporary = if self.tier.has_veil() && sandbox == "server" {
@@ -149,6 +156,10 @@ impl Halves<'_> {
         } else {
             self.paths.temporary(sandbox)
         };
+        let mut values = self.values.clone();
+        values.set("home", &home);
+        values.set("temporary", &temporary);
+        let argv = argv(agent, settings, line, &values)?;
         // Only the server is granted paths.
         let toolchains = if sandbox == "server" { self.toolchains } else { &Toolchains::default() };
         let mut variables = environment::for_agent(

@@ -46,13 +46,16 @@ impl Plan {
 
     /// The directories of the host that the server may write.
     pub(crate) fn writable(&self) -> Vec<PathBuf> {
-        let is_hosts = |path: &Path| {
-            !self.tier.has_veil()
-                || !["/tmp", "/dev/shm", "/dev/pts"].iter().any(|made| path == Path::new(made))
-        };
+        let is_hosts = |path: &Path| !self.tier.has_veil() || !self.is_made_by_veil(path);
         let own = self.grants().into_iter().filter(|grant| grant.layer == "server");
         let writable = own.filter(|grant| grant.access == Access::ReadWrite);
         writable.map(|grant| grant.path).filter(|path| is_hosts(path)).collect()
+    }
+
+    /// What the veil has of its own and not from this host.
+    fn is_made_by_veil(&self, path: &Path) -> bool {
+        ["/tmp", "/dev/shm", "/dev/pts"].iter().any(|made| path == Path::new(made))
+            || self.sockets.iter().any(|own| path == own)
     }
 
     /// All that one of the layers may write, also where links lead to: the kernel shows
@@ -93,6 +96,9 @@ impl Plan {
         if matches!(self.link(), Some(Link::Unix(_))) {
             add(Access::ReadWrite, self.paths.link_folder(), false);
         }
+        for directory in &self.sockets {
+            add(Access::ReadWrite, directory.clone(), false);
+        }
         for (path, is_file) in self.program_grants() {
             add(Access::Read, path, is_file);
         }
@@ -108,6 +114,9 @@ impl Plan {
         add(Access::Read, self.workspace.root.clone(), false);
         add(Access::ReadWrite, client.half.home.clone(), false);
         add(Access::ReadWrite, self.paths.temporary("client"), false);
+        for directory in &self.sockets {
+            add(Access::ReadWrite, directory.clone(), false);
+        }
         for (path, is_file) in self.program_grants() {
             add(Access::Read, path, is_file);
         }
@@ -170,8 +179,7 @@ impl Plan {
         // A directory before what lies in it, so that the narrower rule wins.
         shown.sort_by(|a, b| a.path.cmp(&b.path));
         for grant in shown {
-            let made_by_veil =
-                ["/tmp", "/dev/shm", "/dev/pts"].iter().any(|p| Path::new(p) == grant.path);
+            let made_by_veil = self.is_made_by_veil(&grant.path);
             let is_system = SYSTEM.iter().any(|system| grant.path.starts_with(system));
             if grant.path == self.paths.link_folder() {
                 // Of the launch alone: on the host nobody finds the socket in it.
@@ -217,7 +225,10 @@ impl Plan {
             Some(Link::Tcp(port) | Link::Http(port, _)) => {
                 argv.words(&["--open-port", &port.to_string()]);
             }
-            None => {}
+            Some(Link::Own(_)) | None => {}
+        }
+        for directory in &self.sockets {
+            argv.option("--allow-unix-socket-subtree-bind", directory);
         }
         if self.allows_sockets_in_tmp() {
             argv.option("--allow-unix-socket-subtree-bind", Path::new("/tmp"));
@@ -250,6 +261,10 @@ impl Plan {
             Link::Tcp(port) | Link::Http(port, _) => {
                 argv.words(&["--open-port", &port.to_string()]);
             }
+            Link::Own(_) => {}
+        }
+        for directory in &self.sockets {
+            argv.option("--allow-unix-socket-subtree", directory);
         }
         self.with_warden(argv, Layer::Client)
     }

@@ -23,6 +23,7 @@ mod plan;
 mod ports;
 mod programs;
 mod shell;
+mod sockets;
 mod ssh;
 mod tier;
 mod toolchains;
@@ -55,6 +56,7 @@ pub(crate) use plan::{
     program_tree,
 };
 pub(crate) use programs::{Found, NONO_KNOWN, Programs, Search, find_self, find_warden};
+pub(crate) use sockets::on_host;
 pub(crate) use tier::Tier;
 pub(crate) use unix::{AgainstRaces, UnixMode};
 pub(crate) use versions::Stamp;

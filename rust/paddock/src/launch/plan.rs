@@ -22,7 +22,7 @@ use super::shell::Shell;
 use super::toolchains::Toolchains;
 use super::{
     AgainstRaces, Config, Directories, Found, GitSettings, KeptOfGit, LaunchId, OnProgramChange,
-    OnViolation, Programs, ProjectFile, Tier, VerifySettings, Workspace,
+    OnViolation, Programs, ProjectFile, Tier, VerifySettings, Workspace, sockets,
 };
 use crate::agent::{self, Agent, LinkKind, Values, Version};
 use crate::error::Error;
@@ -71,6 +71,9 @@ pub(crate) struct Plan {
     pub(crate) paths: Paths,
     pub(crate) ports: Ports,
     pub(crate) held_ports: HeldPorts,
+    /// Directories of the launch's own `/tmp` in which the agent's server makes sockets
+    /// as it likes, and its client connects to any.
+    pub(crate) sockets: Vec<PathBuf>,
     pub(crate) hosts: Vec<String>,
     pub(crate) exceptions: BTreeMap<String, String>,
     /// What runs under the server's policy: the agent's server, its one process, or a
@@ -116,10 +119,12 @@ impl Plan {
         let tier =
             config.tier_of(request.tier, request.recorded.as_ref().map(|(_, tier)| *tier))?;
         let against_races = AgainstRaces::find(tier, config.unix_of(name));
-        let meets_at_a_socket = chosen.client.is_some_and(|(_, link)| link.kind == LinkKind::Unix);
+        let meets_at_a_socket = chosen.client.is_some_and(|(_, link)| link.kind != LinkKind::Tcp);
         if against_races.strict && meets_at_a_socket {
             return Err(Error::UnixLink { agent: name.to_owned() });
         }
+        let mut values = Values::default();
+        let sockets = sockets::shared(&agent, &chosen, tier, &values)?;
         check_landlock()?;
         check_proc(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())?;
         let search = Search { config, directories, workspace: Some(workspace.root.clone()) };
@@ -142,6 +147,9 @@ impl Plan {
         let read = kept.reads_of(&agent, directories)?;
         let git_settings = config.git.settings;
         let kept_of_git = KeptOfGit::of(&workspace, tier, git_settings, &granted);
+        let on_the_way = granted.iter().map(|grant| &grant.path);
+        let on_the_way = on_the_way.chain(read.iter().map(|(path, _)| path));
+        sockets::refuse_over(&sockets, on_the_way.chain([&workspace.root]), &agent)?;
         let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
 
@@ -168,6 +176,7 @@ impl Plan {
             way_out: &way_out,
             toolchains: &toolchains,
             port: ports.server,
+            sockets: &sockets,
             pane: pane.as_ref(),
         };
         let own = settings.map_or(&[][..], |settings| &settings.arguments);
@@ -197,6 +206,7 @@ impl Plan {
             paths,
             ports,
             held_ports,
+            sockets,
             hosts,
             server,
             client,
@@ -254,6 +264,9 @@ impl Plan {
         let mut paths = vec![self.paths.gate()];
         if layer == Layer::Client && matches!(self.link(), Some(Link::Unix(_))) {
             paths.push(self.paths.link_folder());
+        }
+        if layer == Layer::Client {
+            paths.extend_from_slice(&self.sockets);
         }
         paths
     }
@@ -323,6 +336,7 @@ impl Plan {
                 "layer": g.layer, "access": g.access.name(), "path": text(&g.path),
             })).collect::<Vec<_>>(),
             "git": self.describe_git(),
+            "sockets": self.sockets.iter().map(|path| text(path)).collect::<Vec<_>>(),
             "ports": { "server": self.ports.server, "guard": self.ports.guard },
             "hosts": self.hosts,
             "exceptions": self.exceptions,

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentFile, Half, LinkKind};
+use crate::agent::{Agent, AgentFile, Half, HomeOf, LinkKind};
 use crate::files::sha256;
 use crate::launch::program_tree;
 
@@ -116,11 +116,21 @@ impl Facts {
         }
         if agent.source.is_some() {
             if let Some(pair) = &file.pair {
-                let link = if pair.link.kind == LinkKind::Unix { "unix" } else { "tcp" };
+                let link = match pair.link.kind {
+                    LinkKind::Tcp => "tcp",
+                    LinkKind::Unix => "unix",
+                    LinkKind::Own => "own",
+                };
                 facts.add("agent.link", link);
+                if let Some(at) = &pair.link.at {
+                    facts.add("agent.link.at", at);
+                }
             }
             facts.add("agent.program.names", words(&file.program.names));
             facts.add("agent.program.native", words(&file.program.native));
+            for directory in &file.sockets {
+                facts.add("agent.sockets", directory);
+            }
             for rule in &file.gate {
                 facts.add("agent.gate", serde_json::to_string(rule).unwrap_or_default());
             }
@@ -148,6 +158,12 @@ impl Facts {
         for seed in &settings.seed {
             let seed = [seed.path.to_string_lossy().into_owned(), seed.text.clone()];
             self.add(&format!("agent.{half}.seed"), words(&seed));
+        }
+        if !settings.instead_for.is_empty() {
+            self.add(&format!("agent.{half}.instead-for"), words(&settings.instead_for));
+        }
+        if let Some(HomeOf::Server) = settings.home {
+            self.add(&format!("agent.{half}.home"), "server");
         }
         if let Some(name) = &settings.password_variable {
             self.add(&format!("agent.{half}.password-variable"), name);

@@ -120,6 +120,7 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
         | Error::ProjectWidens { .. }
         | Error::Shell { .. }
         | Error::SocketPath { .. }
+        | Error::SharedSockets { .. }
         | Error::UnixLink { .. } => ErrorKind::Config,
         Error::LaunchAmbiguous { .. }
         | Error::LaunchesNone

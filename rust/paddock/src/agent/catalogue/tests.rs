@@ -163,3 +163,27 @@ fn a_circle_and_a_gap_are_refused() {
         assert!(refused.contains(reason), "{name}: {refused}");
     }
 }
+
+#[test]
+fn what_only_one_half_can_have_is_said_of_that_half() {
+    let head = "name = \"x\"\ntitle = \"x\"\nprogram.names = [\"x\"]\n";
+    let own = "link.kind = \"own\"\nlink.at = \"/tmp/x/s\"\n";
+    let (server, client) = ("[server]\nargv = [\"s\"]\n", "[client]\nargv = [\"c\"]\n");
+    let (solo, home) = ("[solo]\nargv = [\"o\"]\n", "home = \"server\"\n");
+    let instead = "instead-for = [\"-p\"]\n";
+    let of = |parts: &[&str]| parse(&[&[head], parts].concat().concat(), Path::new("x"));
+    let whole = of(&[own, server, client, home, solo, instead]).unwrap();
+    assert_eq!(whole.pair.unwrap().client.home, Some(crate::agent::HomeOf::Server));
+    for (parts, reason) in [
+        (&["link.kind = \"own\"\n", server, client][..], "[link] of kind"),
+        (&["link.kind = \"tcp\"\nlink.at = \"/tmp/x/s\"\n", server, client], "[link] of kind"),
+        (&[own, server, home, client], "of a [client]"),
+        (&[solo, home], "of a [client]"),
+        (&[own, server, client, instead], "[solo] beside a pair"),
+        (&[own, server, instead, client], "[solo] beside a pair"),
+        (&[solo, instead], "[solo] beside a pair"),
+    ] {
+        let error = of(parts).unwrap_err().to_string();
+        assert!(error.contains(reason), "{parts:?}: {error}");
+    }
+}

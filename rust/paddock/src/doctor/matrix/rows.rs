@@ -120,7 +120,7 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     // veil not the host's.
     let (own, deeper, is_private) = match plan.link() {
         Some(Link::Unix(_)) => (SERVERS, IN_PEN, plan.tier.has_veil()),
-        Some(Link::Tcp(_) | Link::Http(..)) | None => (INNER, INNER, false),
+        Some(Link::Tcp(_) | Link::Http(..) | Link::Own(_)) | None => (INNER, INNER, false),
     };
     rows.add("make a file in it", own, CreateFile(folder.join("new")));
     rows.add("make a file in another folder", HOST, CreateFile(other.join("new")));
