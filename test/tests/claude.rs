@@ -46,11 +46,18 @@ fn asking(claude: &AgentHost, terminal: &Terminal) -> Command {
     command
 }
 
-/// Ctrl-C twice: out of the session to the list of all, and out of that.
+/// Out of the session to the list of all, and out of that.
 fn leave(terminal: &Terminal) {
-    terminal.send("\x03\x03");
+    twice(terminal);
     terminal.wait_for(LIST);
-    terminal.send("\x03\x03");
+    twice(terminal);
+}
+
+/// Ctrl-C, and again before Claude has forgotten it.
+fn twice(terminal: &Terminal) {
+    terminal.send("\x03");
+    terminal.wait_for("Press Ctrl-C again");
+    terminal.send("\x03");
 }
 
 /// One prompt for a script.
