@@ -24,7 +24,8 @@ const REFUSED: &str = "refused.test:443";
 const CALLS: [&str; 2] = ["bash ./tool.sh", "bash ./ask.sh"];
 
 /// The agents that are shipped, as they are listed.
-pub const SHIPPED: [&str; 6] = ["codex", "copilot", "gemini", "goose", "qwen", "standin"];
+pub const SHIPPED: [&str; 8] =
+    ["claude", "codex", "copilot", "gemini", "goose", "opencode", "qwen", "standin"];
 
 /// The longest that an agent may take for a prompt: those in JavaScript start slowly, the more so
 /// while they are verified without a pause.

@@ -120,8 +120,16 @@ mod tests {
         agent
     }
 
+    /// What is chosen in a workspace without git.
+    fn choose<'a>(agent: &'a Agent, form: Option<Form>, first: Option<&str>) -> Chosen<'a> {
+        let arguments = first.map(Into::into).into_iter().collect();
+        let request = Request { form, arguments, ..Request::default() };
+        let workspace = Workspace { root: NOWHERE.into(), ..Workspace::default() };
+        form::choose(agent, &request, &workspace).unwrap()
+    }
+
     fn in_tier(agent: &Agent, form: Form, tier: Tier) -> Result<Vec<PathBuf>, Error> {
-        let chosen = form::choose(agent, Some(form), None).unwrap();
+        let chosen = choose(agent, Some(form), None);
         shared(agent, &chosen, tier, &Values::default())
     }
 
@@ -196,9 +204,7 @@ mod tests {
     #[test]
     fn what_only_the_one_process_knows_starts_it() {
         let agent = claude();
-        let form = |wanted, first: Option<&str>| {
-            form::choose(&agent, wanted, first.map(OsStr::new)).unwrap().form
-        };
+        let form = |wanted, first| choose(&agent, wanted, first).form;
         for (first, chosen) in
             [(None, Form::Pair), (Some("hello"), Form::Pair), (Some("-p"), Form::Solo)]
         {
