@@ -7,6 +7,7 @@
 
 mod ask;
 mod attempts;
+mod bridge;
 mod call;
 mod carry;
 mod channel;
@@ -14,6 +15,7 @@ mod children;
 mod containers;
 mod last_will;
 mod link;
+mod offer;
 mod others;
 mod protocol;
 mod serve;
@@ -24,11 +26,13 @@ mod unix_sockets;
 
 pub use ask::{GATE_VARIABLE, ask};
 pub use attempts::observe;
+pub use bridge::{LINK_VARIABLE, PASSWORD_VARIABLE, bridge};
 pub use call::{Answer, Call};
 pub use carry::carry;
 pub use channel::{Bounds, Channel, ChannelError, demand_writers, receive_piece};
 pub use containers::{CONTAINER_CLIENTS, refuse_containers};
 pub use link::{Link, await_server};
+pub use offer::offer;
 pub use protocol::{
     AddedLimit, Attempt, AttemptKind, ChildLabel, ChildStatus, Expected, Observation, Outcome,
     PROTOCOL_VERSION, Program, Proving, ToKeeper, ToWarden, UnixLimit,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -34,16 +35,33 @@ pub enum Link {
     Unix(PathBuf),
     /// A socket of the agent's own, at a path with a part `*` where it makes up a name.
     Own(PathBuf),
+    /// A socket in the launch's link folder, where a server is started for who connects:
+    /// it speaks on its standard input and output.
+    Stdio(PathBuf),
 }
 
 impl Link {
     /// As an argument; [`Link::parse`] reads it.
     pub fn to_argument(&self) -> OsString {
+        let at = |kind: &str, path: &Path| {
+            let mut argument = OsString::from(kind);
+            argument.push(path);
+            argument
+        };
         match self {
             Self::Tcp(port) => format!("tcp:{port}").into(),
             Self::Http(port, path) => format!("http:{port}{path}").into(),
-            Self::Unix(path) => after("unix:", path),
-            Self::Own(path) => after("own:", path),
+            Self::Unix(path) => at("unix:", path),
+            Self::Own(path) => at("own:", path),
+            Self::Stdio(path) => at("stdio:", path),
+        }
+    }
+
+    /// The socket in the link folder, where they meet at one.
+    pub fn socket(&self) -> Option<&Path> {
+        match self {
+            Self::Tcp(_) | Self::Http(..) | Self::Own(_) => None,
+            Self::Unix(path) | Self::Stdio(path) => Some(path),
         }
     }
 
@@ -61,7 +79,11 @@ impl Link {
             }
             Some(("unix", path)) => Ok(Self::Unix(path.into())),
             Some(("own", path)) => Ok(Self::Own(path.into())),
-            _ => Err("tcp:PORT, http:PORT/PATH, unix:PATH or own:PATH is expected".into()),
+            Some(("stdio", path)) => Ok(Self::Stdio(path.into())),
+            _ => {
+                Err("tcp:PORT, http:PORT/PATH, unix:PATH, own:PATH or stdio:PATH is expected"
+                    .into())
+            }
         }
     }
 
@@ -69,7 +91,7 @@ impl Link {
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::Tcp(port) | Self::Http(port, _) => Some(*port),
-            Self::Unix(_) | Self::Own(_) => None,
+            Self::Unix(_) | Self::Own(_) | Self::Stdio(_) => None,
         }
     }
 
@@ -97,6 +119,11 @@ impl Link {
                 let answering = places.find_map(|path| UnixStream::connect(path).ok());
                 answering.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
             }
+            // A connection would start a server.
+            Self::Stdio(path) => match std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                true => Ok(()),
+                false => Err(io::ErrorKind::NotConnected.into()),
+            },
         }
     }
 }
@@ -132,12 +159,6 @@ fn ask(mut stream: TcpStream, port: u16, path: &str, limit: Duration) -> io::Res
         }
     }
     if begun.starts_with(STATUS_LINE) { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
-}
-
-fn after(kind: &str, path: &Path) -> OsString {
-    let mut argument = OsString::from(kind);
-    argument.push(path);
-    argument
 }
 
 /// The paths that `pattern` stands for: with each name that is there in place of `*`.
@@ -188,6 +209,7 @@ mod tests {
             Link::Http(4600, "/global/health?deep=1:2".into()),
             Link::Unix("/a:b/c".into()),
             Link::Own("/t/*/s".into()),
+            Link::Stdio("/a b".into()),
         ] {
             let argument = link.to_argument();
             assert_eq!(Link::parse(argument.to_str().unwrap()), Ok(link));

@@ -132,6 +132,15 @@ impl TryFrom<Written> for AgentFile {
         if let Some(pair) = &pair {
             pair.link.check()?;
         }
+        let has_own_password = |half: &Half| half.password_variable.is_some();
+        if let Some(Pair { link, server, client }) = &pair
+            && link.kind == LinkKind::Stdio
+            && (has_own_password(server) || has_own_password(client))
+        {
+            return Err("with a link of the kind stdio the password is the bridge's; \
+                        password-variable goes"
+                .into());
+        }
         if pair.as_ref().is_some_and(|pair| pair.server.resume.is_some()) {
             return Err("resume is said of who has the terminal: [client] or [solo]".into());
         }
@@ -230,6 +239,21 @@ pub(crate) enum LinkKind {
     Unix,
     /// The agent's own sockets, at places that are wired into it.
     Own,
+    /// A socket in the link folder, kept by Paddock: the server speaks on its standard
+    /// input and output.
+    Stdio,
+}
+
+impl LinkKind {
+    /// As agent files have it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+            Self::Own => "own",
+            Self::Stdio => "stdio",
+        }
+    }
 }
 
 /// Whose private home a client has that has none of its own.

@@ -21,8 +21,9 @@ impl Default for Values {
 }
 
 /// The names that a launch has values for.
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 11] = [
     "brace",
+    "bridge",
     "home",
     "link",
     "paddock",

@@ -11,6 +11,7 @@ use warden::Link;
 const USAGE: &str = "started by paddock, which is what you want to type; it takes one of:
   LAYER --gate SOCKET            be the warden of the pen, the server or the client sandbox
   await --link LINK -- ARGV...   wait for the agent's server, then become its client
+  offer --link LINK -- ARGV...   run the agent's server for who connects, one after the other
   canary                         do nothing, for others to fail to reach
   try [--own-terminal]           make the attempts on standard input, for the doctor
   ask ...                        ask the gate, as `paddock ask` inside a sandbox
@@ -19,12 +20,14 @@ const USAGE: &str = "started by paddock, which is what you want to type; it take
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
-    // Inside a sandbox this is what `paddock` leads to, and a client of containers.
+    // Inside a sandbox this is what `paddock` and `paddock-bridge` lead to, and a client of
+    // containers.
     let called = arguments.next().unwrap_or_default();
     let called = Path::new(&called).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let arguments: Vec<OsString> = arguments.collect();
     let outcome = match called {
         "paddock" => run_inside(&arguments),
+        "paddock-bridge" => warden::bridge(&arguments),
         client if warden::CONTAINER_CLIENTS.contains(&client) => {
             Ok(warden::refuse_containers(client))
         }
@@ -51,10 +54,16 @@ fn run_inside(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
 fn run(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let words: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
     match words.split_first().and_then(|(first, rest)| Some((first.to_str()?, rest))) {
-        Some(("await", [option, link, end, ..])) if *option == "--link" && *end == "--" => {
+        Some((how @ ("await" | "offer"), [option, link, end, ..]))
+            if *option == "--link" && *end == "--" =>
+        {
             let link = link.to_str().map_or(Err("it is not UTF-8".into()), Link::parse);
             let link = link.map_err(|why| anyhow::anyhow!("--link: {why}"))?;
-            warden::await_server(&link, &arguments[4..])
+            match (how, &link) {
+                ("await", _) => warden::await_server(&link, &arguments[4..]),
+                (_, Link::Stdio(socket)) => warden::offer(socket, &arguments[4..]),
+                _ => anyhow::bail!("--link: stdio:PATH is expected"),
+            }
         }
         Some(("try", options)) if options.iter().all(|option| *option == "--own-terminal") => {
             warden::survey(!options.is_empty())?;

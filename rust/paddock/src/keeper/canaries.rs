@@ -223,7 +223,8 @@ impl Canaries {
             add("make a socket in", directory, servers);
         }
         if let Some(above) = plan.sockets.first().and_then(|directory| directory.parent()) {
-            add("make a socket in", above, in_pen);
+            let above_it = if plan.allows_sockets_in_tmp() { servers } else { in_pen };
+            add("make a socket in", above, above_it);
         }
         attempts
     }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
+use warden::Link;
 
 use super::home;
 use crate::caches;
@@ -71,11 +72,9 @@ impl Stage {
             make(&paths.nono(layer))?;
         }
         make(&paths.link_folder())?;
-        let own = paths.programs().join("paddock");
-        std::os::unix::fs::symlink(&plan.programs.warden.path, &own)
-            .map_err(|e| Error::DirectoryUnusable { path: own.clone(), reason: e.to_string() })?;
-        for client in container_clients() {
-            let own = paths.programs().join(client);
+        let bridge = matches!(plan.link(), Some(Link::Stdio(_))).then(|| paths.bridge());
+        let clients = container_clients().map(|client| paths.programs().join(client));
+        for own in bridge.into_iter().chain([paths.programs().join("paddock")]).chain(clients) {
             std::os::unix::fs::symlink(&plan.programs.warden.path, &own)
                 .map_err(|e| Error::DirectoryUnusable { path: own, reason: e.to_string() })?;
         }

@@ -19,7 +19,7 @@ use super::{Keeper, egress_guard, spawn, stdio, verifier, watch};
 use crate::error::Error;
 use crate::launch::{AgentHalf, Client};
 use crate::state::{Part, PenNamespaces, Phase};
-use warden::{Attempt, ChildLabel, Program, Proving, ToKeeper, ToWarden};
+use warden::{Attempt, ChildLabel, Link, Program, Proving, ToKeeper, ToWarden};
 
 /// Longer than a slow machine under load needs for one layer.
 const LAYER_LIMIT: Duration = Duration::from_secs(20);
@@ -280,7 +280,7 @@ impl Keeper<'_> {
     /// Server and client at once; the client waits until the server answers. One
     /// process alone has no one to wait for.
     pub(super) fn start_agent(&mut self, confirmed: usize) -> Result<(), Error> {
-        let server = ToWarden::Start(Box::new(self.agent_program(&self.plan.server)));
+        let server = ToWarden::Start(Box::new(self.server_program()));
         self.plan.held_ports.release_server();
         match &self.plan.client {
             None => {
@@ -306,12 +306,24 @@ impl Keeper<'_> {
         self.notices.verified(self.plan, confirmed);
     }
 
+    /// The server itself; or what offers it, where it is started for who connects.
+    fn server_program(&self) -> Program {
+        let program = self.agent_program(&self.plan.server);
+        match self.plan.link() {
+            Some(link @ Link::Stdio(_)) => self.behind_the_link("offer", link, program),
+            _ => program,
+        }
+    }
+
     fn waiting_client(&self, client: &Client) -> Program {
-        let mut program = self.agent_program(&client.half);
+        self.behind_the_link("await", &client.link, self.agent_program(&client.half))
+    }
+
+    /// Has the warden's program start it.
+    fn behind_the_link(&self, how: &str, link: &Link, mut program: Program) -> Program {
         let warden = self.plan.programs.warden.path.clone();
-        let mut waiting: Vec<std::ffi::OsString> = vec![warden.into(), "await".into()];
-        waiting.extend(["--link".into(), client.link.to_argument(), "--".into()]);
-        program.argv.splice(0..0, waiting);
+        let words = [warden.into(), how.into(), "--link".into(), link.to_argument(), "--".into()];
+        program.argv.splice(0..0, words);
         program
     }
 

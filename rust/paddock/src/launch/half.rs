@@ -112,11 +112,19 @@ impl Halves<'_> {
                 Ok(Made { server, client: None, shell: None })
             }
             (_, Some((settings, link))) => {
-                let server = self.make("server", chosen.server, Line::Fresh(&[], &[]))?;
-                let half = self.make("client", settings, asked_for)?;
+                let mut server = self.make("server", chosen.server, Line::Fresh(&[], &[]))?;
+                let mut half = self.make("client", settings, asked_for)?;
+                if link.kind == LinkKind::Stdio {
+                    let socket = self.paths.link_socket().into_os_string();
+                    half.environment.push((warden::LINK_VARIABLE.into(), socket));
+                    for half in [&mut server, &mut half] {
+                        half.password_variable = Some(warden::PASSWORD_VARIABLE.to_owned());
+                    }
+                }
                 let patience = std::time::Duration::from_secs(link.patience);
                 let meets = match (link.kind, &link.ready) {
                     (LinkKind::Unix, _) => Link::Unix(self.paths.link_socket()),
+                    (LinkKind::Stdio, _) => Link::Stdio(self.paths.link_socket()),
                     (LinkKind::Tcp, None) => Link::Tcp(self.port),
                     (LinkKind::Tcp, Some(path)) => Link::Http(self.port, path.clone()),
                     (LinkKind::Own, _) => {
@@ -159,6 +167,11 @@ impl Halves<'_> {
         let mut values = self.values.clone();
         values.set("home", &home);
         values.set("temporary", &temporary);
+        let is_bridged =
+            agent.file.pair.as_ref().is_some_and(|pair| pair.link.kind == LinkKind::Stdio);
+        if is_bridged && sandbox == "client" {
+            values.set("bridge", self.paths.bridge());
+        }
         let argv = argv(agent, settings, line, &values)?;
         // Only the server is granted paths.
         let toolchains = if sandbox == "server" { self.toolchains } else { &Toolchains::default() };

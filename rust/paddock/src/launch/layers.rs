@@ -93,7 +93,7 @@ impl Plan {
         } else {
             add(Access::ReadWrite, self.paths.temporary("server"), false);
         }
-        if matches!(self.link(), Some(Link::Unix(_))) {
+        if self.link().and_then(Link::socket).is_some() {
             add(Access::ReadWrite, self.paths.link_folder(), false);
         }
         for directory in &self.sockets {
@@ -219,7 +219,9 @@ impl Plan {
         let mut argv = self.nono_argv("server");
         self.allow_sockets(&mut argv);
         match self.link() {
-            Some(Link::Unix(socket)) => argv.option("--allow-unix-socket-bind", socket),
+            Some(Link::Unix(socket) | Link::Stdio(socket)) => {
+                argv.option("--allow-unix-socket-bind", socket);
+            }
             // Its tools can connect to it, too: with --block-net nono 0.81 lets nothing
             // listen at a --listen-port.
             Some(Link::Tcp(port) | Link::Http(port, _)) => {
@@ -257,7 +259,9 @@ impl Plan {
         match &client.link {
             // nono 0.81 forgets a single socket that is not there yet. Only the server
             // can make one in this folder, and only that one.
-            Link::Unix(_) => argv.option("--allow-unix-socket-dir", &self.paths.link_folder()),
+            Link::Unix(_) | Link::Stdio(_) => {
+                argv.option("--allow-unix-socket-dir", &self.paths.link_folder());
+            }
             Link::Tcp(port) | Link::Http(port, _) => {
                 argv.words(&["--open-port", &port.to_string()]);
             }

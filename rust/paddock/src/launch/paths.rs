@@ -43,6 +43,10 @@ impl Paths {
     pub(crate) fn programs(&self) -> PathBuf {
         self.inside.join("bin")
     }
+    /// What the client of a server on standard input and output starts in its place.
+    pub(crate) fn bridge(&self) -> PathBuf {
+        self.programs().join("paddock-bridge")
+    }
     pub(crate) fn profile(&self, layer: &str) -> PathBuf {
         self.inside.join(format!("profiles/{layer}.json"))
     }

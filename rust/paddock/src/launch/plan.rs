@@ -150,7 +150,6 @@ impl Plan {
         let on_the_way = granted.iter().map(|grant| &grant.path);
         let on_the_way = on_the_way.chain(read.iter().map(|(path, _)| path));
         sockets::refuse_over(&sockets, on_the_way.chain([&workspace.root]), &agent)?;
-        let mut values = Values::default();
         values.set("paddock", &programs.paddock.path);
 
         let (ports, held_ports) = ports::choose(tier)?;
@@ -262,7 +261,7 @@ impl Plan {
     /// the server listens at itself is of its own domain.
     pub(crate) fn reachable_sockets(&self, layer: Layer) -> Vec<PathBuf> {
         let mut paths = vec![self.paths.gate()];
-        if layer == Layer::Client && matches!(self.link(), Some(Link::Unix(_))) {
+        if layer == Layer::Client && self.link().and_then(Link::socket).is_some() {
             paths.push(self.paths.link_folder());
         }
         if layer == Layer::Client {

@@ -100,9 +100,9 @@ pub(crate) fn on_host(path: &Path, paths: &Paths) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-
     use super::super::form::{self, Form};
+    use super::super::git::Repository;
+    use super::super::{Request, Workspace};
     use super::*;
     use crate::agent::{AgentFile, load};
 
@@ -124,7 +124,7 @@ mod tests {
     fn choose<'a>(agent: &'a Agent, form: Option<Form>, first: Option<&str>) -> Chosen<'a> {
         let arguments = first.map(Into::into).into_iter().collect();
         let request = Request { form, arguments, ..Request::default() };
-        let workspace = Workspace { root: NOWHERE.into(), ..Workspace::default() };
+        let workspace = Workspace { root: NOWHERE.into(), git: Repository::default() };
         form::choose(agent, &request, &workspace).unwrap()
     }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentFile, Half, HomeOf, LinkKind};
+use crate::agent::{Agent, AgentFile, Half, HomeOf};
 use crate::files::sha256;
 use crate::launch::program_tree;
 
@@ -116,12 +116,7 @@ impl Facts {
         }
         if agent.source.is_some() {
             if let Some(pair) = &file.pair {
-                let link = match pair.link.kind {
-                    LinkKind::Tcp => "tcp",
-                    LinkKind::Unix => "unix",
-                    LinkKind::Own => "own",
-                };
-                facts.add("agent.link", link);
+                facts.add("agent.link", pair.link.kind.name());
                 if let Some(at) = &pair.link.at {
                     facts.add("agent.link.at", at);
                 }

@@ -119,7 +119,7 @@ fn link_folder(rows: &mut Rows, plan: &Plan) {
     // A server that listens on a port has no such folder; that of another is behind a
     // veil not the host's.
     let (own, deeper, is_private) = match plan.link() {
-        Some(Link::Unix(_)) => (SERVERS, IN_PEN, plan.tier.has_veil()),
+        Some(Link::Unix(_) | Link::Stdio(_)) => (SERVERS, IN_PEN, plan.tier.has_veil()),
         Some(Link::Tcp(_) | Link::Http(..) | Link::Own(_)) | None => (INNER, INNER, false),
     };
     rows.add("make a file in it", own, CreateFile(folder.join("new")));
