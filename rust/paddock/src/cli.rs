@@ -4,6 +4,8 @@ mod agents;
 mod config;
 mod herdr;
 mod how;
+mod import;
+mod login;
 mod port;
 mod prune;
 mod resume;
@@ -22,6 +24,8 @@ pub(crate) use agents::{Agents, AgentsCommand, CheckAgent, ListAgents, ShowAgent
 pub(crate) use config::{Config, ConfigCommand, Show};
 pub(crate) use herdr::{Action, Entry, Herdr, PaneKind};
 pub(crate) use how::How;
+pub(crate) use import::Import;
+pub(crate) use login::Login;
 pub(crate) use port::Port;
 pub(crate) use prune::Prune;
 pub(crate) use resume::Resume;
@@ -52,6 +56,10 @@ pub(crate) enum Command {
     Resume(Resume),
     /// Work in an agent's sandbox yourself: a shell with what its server may do
     Shell(Shell),
+    /// Sign in to an agent's service, once, inside its sandbox
+    Login(Login),
+    /// Copy your own configuration of an agent into its private home, once
+    Import(Import),
     /// Look at every process of a launch now
     #[command(
         visible_alias = "verify-sandbox",

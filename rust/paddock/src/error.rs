@@ -48,6 +48,8 @@ pub(crate) enum Error {
     GrantNotKept { reason: String },
     #[error("the allowed hosts are not usable: {reason}")]
     Hosts { reason: String },
+    #[error("nothing was copied for {agent}: {reason}")]
+    Import { agent: String, reason: String },
     #[error("several launches match {prefix:?}: {matches}")]
     LaunchAmbiguous { prefix: String, matches: String },
     #[error("there is no agent and no launch {name:?}; known agents: {known}")]
@@ -127,6 +129,8 @@ pub(crate) enum Error {
         shown(path)
     )]
     SharedSockets { agent: String, path: PathBuf, tier: Tier, has_solo: bool },
+    #[error("the agent {agent} cannot work with your own state: {reason}")]
+    SharedState { agent: String, reason: String, advice: String },
     #[error("the shell {} cannot be used: {reason}", shown(path))]
     Shell { path: PathBuf, reason: String },
     #[error("the path {} is too long for a socket by {excess} bytes", shown(path))]
@@ -190,6 +194,7 @@ impl Error {
             Self::Hosts { .. } => {
                 "correct `hosts` and `exceptions` in the configuration or agent file".into()
             }
+            Self::Import { .. } => "paddock import --help shows how".into(),
             Self::LaunchAmbiguous { .. } | Self::LaunchUnknown { .. } | Self::LaunchesNone => {
                 "paddock list shows the launches".into()
             }
@@ -208,7 +213,9 @@ impl Error {
                 (*install).into()
             }
             Self::NoResume { agent } => format!("paddock run {agent} starts it afresh"),
-            Self::NothingToResume { advice, .. } | Self::Port { advice, .. } => advice.clone(),
+            Self::NothingToResume { advice, .. }
+            | Self::Port { advice, .. }
+            | Self::SharedState { advice, .. } => advice.clone(),
             Self::NoTerminal => "paddock status prints the same in lines".into(),
             Self::NoThread { .. } => "ulimit -u shows how many you may have".into(),
             // Every other tier is made of them.
@@ -223,8 +230,7 @@ impl Error {
                 format!("kill {keeper} ends its keeper, and the launch with it")
             }
             Self::Record { path, keeper: None, .. } => {
-                let directory = path.parent().unwrap_or(path);
-                format!("it has no keeper; rm -r {}", quoted(&shown(directory)))
+                format!("it has no keeper; rm -r {}", quoted(&shown(path.parent().unwrap_or(path))))
             }
             Self::PinFile { path, accept, .. } => {
                 format!("see what it is: ls -l {}; {accept} records anew", quoted(&shown(path)))

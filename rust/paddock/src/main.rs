@@ -9,6 +9,7 @@ mod doctor;
 mod error;
 mod files;
 mod gate;
+mod import;
 mod job;
 mod keeper;
 mod launch;
@@ -53,6 +54,8 @@ fn perform(command: Command) -> Result<u8, error::Error> {
         Command::Run(options) => commands::run(options),
         Command::Resume(options) => commands::resume(options),
         Command::Shell(options) => commands::shell(options),
+        Command::Login(options) => commands::login(options),
+        Command::Import(options) => commands::import(&options),
         Command::Verify(which) => commands::verify(&which),
         Command::Stop(which) => commands::stop(&which),
         Command::List(options) => commands::list(&options),

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::error::Error;
 use crate::launch::{Form, Plan};
 use crate::obeyed::short_lines;
-use crate::output::tame;
+use crate::output::{shown, tame};
 
 /// How to tell.
 #[derive(Clone, Copy, Debug)]
@@ -26,16 +26,18 @@ impl Notices {
 
     /// The first pass held: the agent starts now.
     pub(crate) fn verified(self, plan: &Plan, tasks: usize) {
+        let what = match plan.form {
+            Form::Pair | Form::Solo => "",
+            Form::Shell => "a shell of ",
+            Form::Login => "a sign-in of ",
+        };
         self.tell(
             "32",
             &format!(
-                "launch {}: {}{} in {} ({}), {tasks} tasks confirmed, watching",
+                "launch {}: {what}{} in {} ({}), {tasks} tasks confirmed, watching",
                 plan.id,
-                if plan.form == Form::Shell { "a shell of " } else { "" },
                 plan.agent.file.name,
-                confine::escape::escape(std::os::unix::ffi::OsStrExt::as_bytes(
-                    plan.workspace.root.as_os_str()
-                )),
+                shown(&plan.workspace.root),
                 plan.tier,
             ),
             &json!({
@@ -78,7 +80,11 @@ impl Notices {
     pub(crate) fn ended(self, plan: &Plan, status: u8) {
         if self.as_json || status != 0 {
             let value = json!({ "event": "ended", "status": status, "reason": null, "next": null });
-            let what = if plan.form == Form::Shell { "shell" } else { "agent" };
+            let what = match plan.form {
+                Form::Pair | Form::Solo => "agent",
+                Form::Shell => "shell",
+                Form::Login => "sign-in",
+            };
             self.tell("33", &format!("the {what} ended with status {status}"), &value);
         }
     }

@@ -11,7 +11,7 @@ use crate::cli::{Action, Cli, Command, Entry};
 use crate::doctor::{Feature, HostReport, State, feature_names, needs};
 use crate::error::status;
 use crate::keeper::PruneOutcome;
-use crate::launch::{Config, KEYS, Project, Tier};
+use crate::launch::{Config, Form, KEYS, Project, Tier};
 use crate::plugin::{ErrorKind, HINT, MARK, ORDER};
 
 const VERIFY: &str = include_str!("../../../docs/reference/verify.md");
@@ -400,6 +400,7 @@ fn the_status_is_documented_with_every_key() {
     let standing = Standing {
         launch: String::new(),
         agent: String::new(),
+        form: Form::Pair,
         tier: "sealed",
         workspace: "/w".into(),
         pane: None,

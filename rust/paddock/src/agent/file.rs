@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::GateRule;
+use super::import::{Import, stays_below};
 use super::lineage::is_name;
 use super::version::Requirement;
+use crate::output::shown;
 
 /// One agent. It has a pair of halves, one process, or both forms.
 #[derive(Clone, Debug, Deserialize)]
@@ -27,6 +29,13 @@ pub(crate) struct AgentFile {
     /// Directories right below `/tmp` in which it makes sockets wherever it is told to,
     /// as templates.
     pub(crate) sockets: Vec<String>,
+    /// How a person signs in.
+    pub(crate) login: Option<Login>,
+    /// What of a person's own configuration of it can be copied.
+    pub(crate) import: Option<Import>,
+    /// Directories below a person's home that are the agent's state there: those that can
+    /// be shared with its launches.
+    pub(crate) state: Vec<PathBuf>,
     /// Hosts that it may reach, as `name` or `name:port`.
     pub(crate) hosts: Vec<String>,
     /// Paths of the host that all of its sandboxes may read, beside the system.
@@ -78,6 +87,10 @@ pub(super) struct Written {
     server: Option<Half>,
     client: Option<Half>,
     solo: Option<Half>,
+    login: Option<Login>,
+    import: Option<Import>,
+    #[serde(default)]
+    state: Vec<PathBuf>,
     #[serde(default)]
     sockets: Vec<String>,
     #[serde(default)]
@@ -101,7 +114,8 @@ impl TryFrom<Written> for AgentFile {
 
     fn try_from(written: Written) -> Result<Self, String> {
         let Written { name, title, program, link, server, client, solo, .. } = written;
-        let Written { sockets, hosts, read, processes, gate, herdr, .. } = written;
+        let Written { login, import, state, sockets, hosts, read, processes, gate, herdr, .. } =
+            written;
         // A directory has it.
         if !is_name(&name) {
             return Err("name is made of small letters, digits and dashes".into());
@@ -160,7 +174,28 @@ impl TryFrom<Written> for AgentFile {
                 return Err("instead-for is said of [solo] beside a pair".into());
             }
         }
-        Ok(Self { name, title, program, pair, solo, sockets, hosts, read, processes, gate, herdr })
+        if let Some(import) = &import {
+            import.check(pair.is_some())?;
+        }
+        if let Some(path) = state.iter().find(|path| !stays_below(path)) {
+            return Err(format!("state: {} is not a path below the home", shown(path)));
+        }
+        Ok(Self {
+            name,
+            title,
+            program,
+            pair,
+            solo,
+            login,
+            import,
+            state,
+            sockets,
+            hosts,
+            read,
+            processes,
+            gate,
+            herdr,
+        })
     }
 }
 
@@ -170,10 +205,44 @@ impl AgentFile {
         self.pair.as_ref().map(|pair| &pair.server).or(self.solo.as_ref())
     }
 
+    /// What runs when a person signs in: in the home of what runs under the server's policy,
+    /// as that finds it, but with none of the caller's variables.
+    pub(crate) fn to_sign_in(&self) -> Option<Half> {
+        let (login, server) = (self.login.as_ref()?, self.under_server_policy()?);
+        let mut set = server.set.clone();
+        set.extend(login.set.clone());
+        Some(Half {
+            argv: login.argv.clone(),
+            when: login.when.clone(),
+            resume: None,
+            password_variable: None,
+            set,
+            pass: Vec::new(),
+            ..server.clone()
+        })
+    }
+
     /// What herdr is told that the agent is.
     pub(crate) fn herdr_kind(&self) -> &str {
         self.herdr.as_deref().unwrap_or(&self.name)
     }
+}
+
+/// How a person signs in, in the private home of what runs under the server's policy.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Login {
+    /// The arguments, as templates. The person's own follow.
+    pub(crate) argv: Vec<String>,
+    /// Other arguments when the person's first one is this word, which is then part of them.
+    #[serde(default)]
+    pub(crate) when: BTreeMap<String, Vec<String>>,
+    /// Hosts that are reached for this alone, beside the agent's.
+    #[serde(default)]
+    pub(crate) hosts: Vec<String>,
+    /// Variables to set, as templates, after those of the server.
+    #[serde(default)]
+    pub(crate) set: BTreeMap<String, String>,
 }
 
 /// How the agent's program is found.

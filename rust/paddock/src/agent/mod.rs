@@ -4,6 +4,7 @@
 mod catalogue;
 mod check;
 mod file;
+mod import;
 mod keys;
 mod lineage;
 mod profile;
@@ -15,6 +16,7 @@ mod version;
 pub(crate) use catalogue::{Agent, MOST, known_agents, load, load_directory, variants};
 pub(crate) use check::{Wrong, check_text, line_of};
 pub(crate) use file::{AgentFile, Half, HomeOf, LinkKind, LinkSettings};
+pub(crate) use import::{Import, ImportHome, Imported};
 #[cfg(test)]
 pub(crate) use keys::KEYS as AGENT_KEYS;
 pub(crate) use profile::{check as check_profile, problems as profile_problems};

@@ -40,8 +40,12 @@ pub(crate) fn info(options: &Info) -> Result<u8, Error> {
     } else {
         let record = &launch.record;
         print(format_args!("launch     {} ({})", record.launch, state_name(&launch)))?;
-        print(format_args!("agent      {} ({})", record.agent, record.tier))?;
+        let what = record.form.of(&record.agent);
+        print(format_args!("agent      {what} ({})", record.tier))?;
         print(format_args!("workspace  {}", shown(&record.workspace)))?;
+        for shared in &record.shared {
+            print(format_args!("shared     {}", shown(shared)))?;
+        }
         print(format_args!("keeper     {}", record.keeper))?;
         for part in &record.parts {
             print(format_args!("  {:<18} {}", part.name, part.process))?;

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::state_name;
 use crate::cli::Output;
 use crate::error::Error;
-use crate::launch::{Directories, Form};
+use crate::launch::Directories;
 use crate::output::{complain, print, shown};
 use crate::standing::short_time;
 use crate::state::{now_ms, stored_launches};
@@ -38,10 +38,7 @@ pub(crate) fn list(options: &Output) -> Result<u8, Error> {
             "{}  {:<8} {:<13} {:<9} {:>6}  {}",
             record.launch,
             state_name(launch),
-            match record.form {
-                Form::Shell => format!("{} shell", record.agent),
-                Form::Pair | Form::Solo => record.agent.clone(),
-            },
+            record.form.of(&record.agent),
             record.tier.name(),
             short_time(now_ms().saturating_sub(record.started)),
             shown(&record.workspace),

@@ -23,12 +23,14 @@ fn request(launch: Stored, options: Resume, directories: &Directories) -> Result
     if launch.is_kept {
         return Err(Error::LaunchRuns { launch: launch.record.launch });
     }
-    if launch.record.form == Form::Shell {
-        let Record { launch: id, agent, .. } = launch.record;
-        return Err(Error::NothingToResume {
-            reason: format!("{id} was a shell"),
-            advice: format!("paddock shell {agent} starts another"),
-        });
+    let Record { launch: id, agent, form, .. } = &launch.record;
+    let what = match form {
+        Form::Pair | Form::Solo => None,
+        Form::Shell => Some(("a shell", format!("paddock shell {agent} starts another"))),
+        Form::Login => Some(("a sign-in", format!("paddock run {agent} starts the agent"))),
+    };
+    if let Some((what, advice)) = what {
+        return Err(Error::NothingToResume { reason: format!("{id} was {what}"), advice });
     }
     if is_open(&launch) && !options.how.dry_run {
         end_leftovers(&launch, directories)?;
@@ -68,7 +70,7 @@ fn newest(directories: &Directories) -> Result<Stored, Error> {
         complain(format_args!("{error}"));
     }
     let mut ended: Vec<Stored> =
-        launches.into_iter().filter(|l| !l.is_kept && l.record.form != Form::Shell).collect();
+        launches.into_iter().filter(|l| !l.is_kept && l.record.form.is_agent()).collect();
     let here = Workspace::find(None, directories);
     let here = here.as_ref().map(|workspace| workspace.root.as_path());
     let is_of_here = |l: &Stored| here.is_ok_and(|root| root == l.record.workspace);

@@ -64,6 +64,15 @@ fn try_to_launch(
     for what in plan.told_of_git() {
         notices.warn(&what);
     }
+    if !plan.shared.is_empty() {
+        let own: Vec<String> = plan.shared_directories().into_iter().map(shown).collect();
+        let own = own.join(", ");
+        notices.warn(&format!(
+            "state = \"shared\": {} works in your own {own}: what it puts there, hooks and MCP \
+             servers included, runs unconfined when you start it without paddock",
+            plan.agent.called()
+        ));
+    }
     if let Some((launch, recorded)) = &request.recorded
         && *recorded != plan.tier
     {
@@ -143,6 +152,7 @@ fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
     let server = match plan["form"].as_str() {
         Some("pair") => "agent's server",
         Some("shell") => "shell",
+        Some("login") => "sign-in",
         _ => "agent",
     };
     for (title, key) in [(server, "agentServer"), ("agent's client", "agentClient")] {
@@ -157,6 +167,11 @@ fn print_plan(plan: &serde_json::Value) -> Result<(), Error> {
     for grant in plan["grants"].as_array().into_iter().flatten() {
         let field = |key: &str| safe(grant[key].as_str().unwrap_or_default());
         print(format_args!("  {:<7} {:<10} {}", field("layer"), field("access"), field("path")))?;
+    }
+    for shared in plan["shared"].as_array().into_iter().flatten() {
+        let field = |key: &str| safe(shared[key].as_str().unwrap_or_default());
+        let (layer, path, at) = (field("layer"), field("path"), field("at"));
+        print(format_args!("  {layer:<7} {:<10} {path} at {at}", "shared"))?;
     }
     print(format_args!(
         "\ngit        {} hooks and settings",

@@ -34,8 +34,11 @@ fn request(options: Shell, directories: &Directories) -> Result<Request, Error> 
     })?;
     let record = launch.record;
     request.agent = Some(record.agent);
-    request.is_recorded = request.workspace.is_none();
-    request.workspace.get_or_insert(record.workspace);
+    // A sign-in has none.
+    if record.form != Form::Login {
+        request.is_recorded = request.workspace.is_none();
+        request.workspace.get_or_insert(record.workspace);
+    }
     request.recorded = Some((record.launch, record.tier));
     Ok(request)
 }

@@ -121,7 +121,7 @@ fn line(launch: &Standing, now: u64) -> String {
         told.map_or(0, |told| told.tasks),
         launch.blocked(),
         launch.questions(),
-        launch.agent,
+        launch.form.of(&launch.agent).replace(' ', "/"),
         launch.tier,
         short_time(launch.age(now)),
         shown(&launch.workspace),
@@ -149,6 +149,7 @@ pub(crate) fn to_json(launch: &Standing) -> Value {
     json!({
         "launch": launch.launch,
         "agent": launch.agent,
+        "form": launch.form.name(),
         "tier": launch.tier,
         "workspace": launch.workspace.to_string_lossy(),
         "pane": launch.pane.as_ref().map(|pane| &pane.pane_id),
@@ -169,11 +170,13 @@ pub(crate) fn to_json(launch: &Standing) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::launch::Form;
 
     fn standing(held: Held) -> Standing {
         Standing {
             launch: "bcdfbcdfbcdf".into(),
             agent: "codex".into(),
+            form: Form::Login,
             tier: "sealed",
             workspace: "/home/me/a\x1b[2Jb".into(),
             pane: None,
@@ -201,7 +204,7 @@ mod tests {
             "blocked",
             "0",
             "asks",
-            "codex",
+            "codex/login",
             "sealed",
             "1m",
             "/home/me/a\\u{1b}[2Jb",

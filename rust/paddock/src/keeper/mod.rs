@@ -456,6 +456,7 @@ impl<'a> Keeper<'a> {
             keeper,
         );
         record.form = plan.form;
+        record.shared = plan.shared_directories().into_iter().map(Into::into).collect();
         record.pane = OwnPane::of_this_process(plan.agent.file.herdr_kind())
             .map(|pane| HerdrPane { socket: pane.socket().into(), pane_id: pane.pane_id().into() });
         record.store(&lock)?;

@@ -11,7 +11,7 @@ use warden::Link;
 use super::home;
 use crate::caches;
 use crate::error::Error;
-use crate::launch::{Directories, Plan, on_host, private_directory};
+use crate::launch::{Directories, Plan, make_private_home, on_host, private_directory};
 
 /// What a launch has on disk while it lives. Dropping it removes everything
 /// but the record and the ledger.
@@ -42,7 +42,7 @@ impl Stage {
         })?;
         let client = plan.client.as_ref().map(|client| &client.half);
         for half in [&plan.server].into_iter().chain(client) {
-            private_directory(&half.home)?;
+            make_private_home(directories, &plan.agent, &half.home)?;
             home::furnish(&half.home, &half.directories, &half.seeds)?;
         }
 

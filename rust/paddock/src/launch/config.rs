@@ -24,7 +24,7 @@ pub(crate) use project::ProjectFile;
 pub(crate) use show::{HostRow, Origin, Row, Sources};
 use text::Text;
 
-use super::{GitRules, Tier, UnixMode};
+use super::{GitRules, StateMode, Tier, UnixMode};
 use crate::agent::Version;
 use crate::error::Error;
 use crate::files::read_plain;
@@ -185,6 +185,8 @@ pub(crate) struct AgentSettings {
     pub(crate) unix: Option<UnixMode>,
     /// Its arguments, before those of the command line.
     pub(crate) arguments: Vec<String>,
+    /// Whose state it works with.
+    pub(crate) state: StateMode,
 }
 
 impl Config {

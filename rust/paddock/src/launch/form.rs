@@ -1,5 +1,7 @@
 //! What of an agent a launch starts.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Request, Workspace};
@@ -18,6 +20,9 @@ pub(crate) enum Form {
     Solo,
     /// A shell in place of that process.
     Shell,
+    /// The program with which a person signs in, once, under the server's policy and with
+    /// the terminal.
+    Login,
 }
 
 impl Form {
@@ -26,6 +31,20 @@ impl Form {
             Self::Pair => "pair",
             Self::Solo => "solo",
             Self::Shell => "shell",
+            Self::Login => "login",
+        }
+    }
+
+    /// Whether the agent itself is started: then there is something to come back to.
+    pub(crate) fn is_agent(self) -> bool {
+        matches!(self, Self::Pair | Self::Solo)
+    }
+
+    /// What was launched, for a person: the agent by its name, else what it was of it.
+    pub(crate) fn of(self, agent: &str) -> String {
+        match self {
+            Self::Pair | Self::Solo => agent.to_owned(),
+            Self::Shell | Self::Login => format!("{agent} {}", self.name()),
         }
     }
 }
@@ -34,7 +53,7 @@ impl Form {
 pub(super) struct Chosen<'a> {
     pub(super) form: Form,
     /// What runs under the server's policy.
-    pub(super) server: &'a Half,
+    pub(super) server: Cow<'a, Half>,
     pub(super) client: Option<(&'a Half, &'a LinkSettings)>,
 }
 
@@ -64,9 +83,12 @@ pub(super) fn choose<'a>(
         .form
         .unwrap_or_else(|| if pair.is_none() || is_for_one() { Form::Solo } else { Form::Pair });
     let chosen = match form {
-        Form::Pair => pair.map(|pair| (&pair.server, Some((&pair.client, &pair.link)))),
-        Form::Solo => file.solo.as_ref().map(|solo| (solo, None)),
-        Form::Shell => file.under_server_policy().map(|half| (half, None)),
+        Form::Pair => {
+            pair.map(|pair| (Cow::Borrowed(&pair.server), Some((&pair.client, &pair.link))))
+        }
+        Form::Solo => file.solo.as_ref().map(|solo| (Cow::Borrowed(solo), None)),
+        Form::Shell => file.under_server_policy().map(|half| (Cow::Borrowed(half), None)),
+        Form::Login => file.to_sign_in().map(|half| (Cow::Owned(half), None)),
     };
     let (server, client) = chosen.ok_or_else(|| Error::FormMissing {
         agent: agent.called().to_owned(),

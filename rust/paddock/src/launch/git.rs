@@ -114,7 +114,10 @@ impl Plan {
         let common = linked.map(|linked| Root::Repository(linked.common.clone()));
         let writes = self.granted.iter().filter(|g| g.access == Access::ReadWrite && !g.is_file);
         let granted = writes.map(|grant| Root::Tree(grant.path.clone()));
-        [Root::Tree(self.workspace.root.clone())].into_iter().chain(common).chain(granted).collect()
+        // Which the agent runs without a sandbox when it is started without Paddock.
+        let shared = self.shared_directories().into_iter().map(|own| Root::Tree(own.to_owned()));
+        let workspace = Root::Tree(self.workspace.root.clone());
+        [workspace].into_iter().chain(common).chain(granted).chain(shared).collect()
     }
 }
 

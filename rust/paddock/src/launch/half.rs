@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::agent_program::unusable;
 use super::environment;
 use super::form::Chosen;
+use super::homes::private_home;
 use super::shell::Shell;
 use super::toolchains::Toolchains;
 use super::{Form, Found, Paths, Request, Tier, sockets};
@@ -96,23 +97,30 @@ impl Halves<'_> {
             Line::Fresh(own, arguments)
         };
         let agent = self.agent.called();
+        let under_server_policy = chosen.server.as_ref();
         match (chosen.form, chosen.client) {
             (Form::Shell, _) => {
                 let shell = choose_shell()?;
                 let argv = Line::Given(shell.argv(agent, arguments));
-                let mut server = self.make("server", chosen.server, argv)?;
+                let mut server = self.make("server", under_server_policy, argv)?;
                 server.environment.retain(|(name, _)| !Shell::is_refused(name));
                 server.environment.extend(shell.variables(agent));
                 // There is nobody to show it to.
                 server.password_variable = None;
                 Ok(Made { server, client: None, shell: Some(shell.found) })
             }
+            (Form::Login, _) => {
+                // What a person has for the agent at each start is not for this program.
+                let line = Line::Fresh(&[], arguments);
+                let server = self.make("server", under_server_policy, line)?;
+                Ok(Made { server, client: None, shell: None })
+            }
             (_, None) => {
-                let server = self.make("server", chosen.server, asked_for)?;
+                let server = self.make("server", under_server_policy, asked_for)?;
                 Ok(Made { server, client: None, shell: None })
             }
             (_, Some((settings, link))) => {
-                let mut server = self.make("server", chosen.server, Line::Fresh(&[], &[]))?;
+                let mut server = self.make("server", under_server_policy, Line::Fresh(&[], &[]))?;
                 let mut half = self.make("client", settings, asked_for)?;
                 if link.kind == LinkKind::Stdio {
                     let socket = self.paths.link_socket().into_os_string();
@@ -156,7 +164,7 @@ impl Halves<'_> {
             Some(HomeOf::Server) => "server",
             None => sandbox,
         };
-        let home = self.data.join("homes").join(&agent.file.name).join(whose);
+        let home = private_home(self.data, agent, whose);
         // The server's temporary directory is /tmp itself where the veil makes
         // /tmp private; programs that have /tmp wired in find it there.
         let temporary = if self.tier.has_veil() && sandbox == "server" {

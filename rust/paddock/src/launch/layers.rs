@@ -49,7 +49,8 @@ impl Plan {
         let is_hosts = |path: &Path| !self.tier.has_veil() || !self.is_made_by_veil(path);
         let own = self.grants().into_iter().filter(|grant| grant.layer == "server");
         let writable = own.filter(|grant| grant.access == Access::ReadWrite);
-        writable.map(|grant| grant.path).filter(|path| is_hosts(path)).collect()
+        let writable = writable.map(|grant| grant.path).filter(|path| is_hosts(path));
+        writable.chain(self.shared_directories().into_iter().map(Path::to_owned)).collect()
     }
 
     /// What the veil has of its own and not from this host.
@@ -192,6 +193,10 @@ impl Plan {
                 };
                 argv.path(option, &grant.path, &grant.path);
             }
+        }
+        // What grants the home grants what is mounted in it.
+        for shared in &self.shared {
+            argv.path("--bind", &shared.own, &shared.at);
         }
         argv.words(&["--remount-ro", "/"]);
         argv.words(&["--chdir"]);

@@ -15,9 +15,11 @@ use super::environment::{self, Proxy};
 use super::form::{self, Form};
 use super::granted::Kept;
 use super::half::{AgentHalf, Client, Halves, Made};
+use super::homes::private_home;
 use super::paths::Paths;
 use super::ports::{self, HeldPorts, Ports};
 use super::programs::Search;
+use super::shared::{self, SharedState};
 use super::shell::Shell;
 use super::toolchains::Toolchains;
 use super::{
@@ -92,6 +94,8 @@ pub(crate) struct Plan {
     pub(crate) git_settings: GitSettings,
     /// What the veil keeps read-only of the workspace's own.
     pub(crate) kept_of_git: KeptOfGit,
+    /// Directories of the person's that the agent works in, by the person's choice.
+    pub(crate) shared: Vec<SharedState>,
 }
 
 impl Plan {
@@ -109,13 +113,14 @@ impl Plan {
         }
         let name = request.agent.as_deref().or(config.agent.as_deref()).unwrap_or(agent::STANDIN);
         let agent = load_agent(name, config, directories)?;
-        let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
+        let (workspace, config) = if request.form == Some(Form::Login) {
+            at_home(&agent, config, directories)?
+        } else {
+            in_workspace(request, config, directories)?
+        };
+        let config = &config;
         let chosen = form::choose(&agent, request, &workspace)?;
         let form = chosen.form;
-        if request.is_recorded {
-            workspace.refuse_another_than(request.workspace.as_deref())?;
-        }
-        let config = &config.in_workspace(&workspace.root, directories)?;
         let tier =
             config.tier_of(request.tier, request.recorded.as_ref().map(|(_, tier)| *tier))?;
         let against_races = AgainstRaces::find(tier, config.unix_of(name));
@@ -183,9 +188,15 @@ impl Plan {
             let readable: Vec<&Path> = granted.iter().map(|grant| grant.path.as_path()).collect();
             Shell::choose(config, std::env::var_os("SHELL").as_deref(), &readable)
         };
-        let Made { server, client, shell } = halves.all(&chosen, request, own, choose_shell)?;
+        let Made { mut server, mut client, shell } =
+            halves.all(&chosen, request, own, choose_shell)?;
 
-        let hosts = config.hosts_of(name, &agent.file.hosts)?;
+        let shared = if settings.is_some_and(|settings| settings.state.is_shared()) {
+            shared::share(&agent, tier, &directories.home, &kept, &mut server, client.as_mut())?
+        } else {
+            Vec::new()
+        };
+        let hosts = config.hosts_of(name, &hosts_of_file(&agent, form))?;
         super::hosts::policy(&hosts, &config.egress.exceptions)?;
         Ok(Self {
             id,
@@ -215,7 +226,16 @@ impl Plan {
             read,
             git_settings,
             kept_of_git,
+            shared,
         })
+    }
+
+    /// Directories of the person's that the agent may change, beside its workspace, and
+    /// whose content the same agent acts on when it is started without Paddock.
+    pub(crate) fn shared_directories(&self) -> Vec<&Path> {
+        let mut own: Vec<&Path> = self.shared.iter().map(|shared| shared.own.as_path()).collect();
+        own.dedup();
+        own
     }
 
     /// Has the launch reach the configuration's hosts alone, and not the agent's.
@@ -244,6 +264,7 @@ impl Plan {
             (_, Form::Pair) => "server",
             (_, Form::Solo) => "process",
             (_, Form::Shell) => "shell",
+            (_, Form::Login) => "sign-in",
         }
     }
 
@@ -252,7 +273,7 @@ impl Plan {
         self.client.as_ref().map(|client| &client.link)
     }
 
-    /// The pane of herdr's that the agent has. A shell is no agent.
+    /// The pane of herdr's that the agent has. A shell is no agent, nor is a sign-in.
     pub(crate) fn pane(&self) -> Option<OwnPane> {
         pane_of(&self.agent, self.form)
     }
@@ -336,6 +357,9 @@ impl Plan {
             })).collect::<Vec<_>>(),
             "git": self.describe_git(),
             "sockets": self.sockets.iter().map(|path| text(path)).collect::<Vec<_>>(),
+            "shared": self.shared.iter().map(|shared| json!({
+                "layer": shared.layer, "path": text(&shared.own), "at": text(&shared.at),
+            })).collect::<Vec<_>>(),
             "ports": { "server": self.ports.server, "guard": self.ports.guard },
             "hosts": self.hosts,
             "exceptions": self.exceptions,
@@ -347,10 +371,40 @@ impl Plan {
     }
 }
 
-/// The pane of herdr's that an agent has; a shell is none.
+/// A workspace, and the configuration that is in force there.
+type Ground = (Workspace, Config);
+
+fn in_workspace(
+    request: &Request,
+    config: &Config,
+    directories: &Directories,
+) -> Result<Ground, Error> {
+    let workspace = Workspace::find(request.workspace.as_deref(), directories)?;
+    if request.is_recorded {
+        workspace.refuse_another_than(request.workspace.as_deref())?;
+    }
+    let config = config.in_workspace(&workspace.root, directories)?;
+    Ok((workspace, config))
+}
+
+/// For a sign-in, which is about no project: none has a part in it, and none a say.
+fn at_home(agent: &Agent, config: &Config, directories: &Directories) -> Result<Ground, Error> {
+    let root = private_home(&directories.data, agent, "server");
+    let workspace = Workspace { root, git: super::git::Repository::default() };
+    Ok((workspace, config.in_no_workspace(directories)?))
+}
+
+/// The hosts of the agent file, and for a sign-in those that it has for that.
+fn hosts_of_file(agent: &Agent, form: Form) -> Vec<String> {
+    let login = agent.file.login.iter().filter(|_| form == Form::Login);
+    let hosts = agent.file.hosts.iter().chain(login.flat_map(|login| &login.hosts));
+    hosts.cloned().collect()
+}
+
+/// The pane of herdr's that an agent has; neither a shell nor a sign-in is one.
 fn pane_of(agent: &Agent, form: Form) -> Option<OwnPane> {
     let kind = agent.file.herdr_kind();
-    if form == Form::Shell { None } else { OwnPane::of_this_process(kind) }
+    if form.is_agent() { OwnPane::of_this_process(kind) } else { None }
 }
 
 /// Landlock's signal and abstract-socket scopes came with ABI 6 (Linux 6.12,

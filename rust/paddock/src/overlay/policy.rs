@@ -146,6 +146,15 @@ fn grants(plan: &Value, layer: &str, home: &Path) -> Vec<String> {
     if !reads.is_empty() {
         words.push(format!("read: {}", reads.join(", ")));
     }
+    let shared = plan["shared"].as_array().into_iter().flatten();
+    let shared = shared.filter(|shared| shared["layer"] == layer);
+    let shared: Vec<String> = shared
+        .filter_map(|shared| shared["path"].as_str())
+        .map(|path| place(path.as_ref(), home))
+        .collect();
+    if !shared.is_empty() {
+        words.push(format!("your own, shared, read and written: {}", shared.join(", ")));
+    }
     words
 }
 
@@ -164,6 +173,7 @@ mod tests {
                 { "layer": "server", "access": "read-write", "path": "/data/home" },
                 { "layer": "server", "access": "read", "path": "/opt/a\u{1b}[2J" },
             ],
+            "shared": [{ "layer": "server", "path": "/home/me/.codex", "at": "/data/home/.codex" }],
             "ports": { "server": 4001, "guard": 4002 }, "hosts": ["a.test", "b.test"],
         })
     }
@@ -179,6 +189,7 @@ mod tests {
                 "workspace, read and written: ~/app",
                 "read and written: /data/home",
                 "read: /opt/a\\u{1b}[2J",
+                "your own, shared, read and written: ~/.codex",
                 "hosts, by the guard: a.test, b.test",
                 "sockets: the gate alone; veil: none are there",
             ]

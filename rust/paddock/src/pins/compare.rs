@@ -58,6 +58,7 @@ fn rule(kind: &str) -> Option<Rule> {
         "manifest.network.ports.connect" | "network.connect_port" => Grant("connects to port"),
         "manifest.network.ports.bind" => Grant("listens on port"),
         "network.deny_domain" => Limit("refuses the host"),
+        "agent.login.hosts" => Grant("reaches, when you sign in, the host"),
         "network.network_profile" => Grant("reaches the hosts of nono's list"),
         "network.credentials" => Grant("uses the credential"),
         "network.no_proxy" => Grant("goes past the proxy to"),

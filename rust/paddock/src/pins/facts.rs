@@ -100,6 +100,9 @@ impl Facts {
         for host in &file.hosts {
             facts.add("agent.hosts", host);
         }
+        for host in file.login.iter().flat_map(|login| &login.hosts) {
+            facts.add("agent.login.hosts", host);
+        }
         for path in &file.read {
             facts.add("reads", path);
         }
@@ -132,21 +135,20 @@ impl Facts {
             for (half, settings) in halves(file) {
                 facts.add_half(half, settings);
             }
+            if let Some(login) = &file.login {
+                facts.add_arguments("login", &login.argv, &login.when);
+                facts.add_set("login", &login.set);
+            }
         }
         facts
     }
 
     fn add_half(&mut self, half: &str, settings: &Half) {
-        self.add(&format!("agent.{half}.argv"), words(&settings.argv));
-        for (word, argv) in &settings.when {
-            self.add(&format!("agent.{half}.when.{word}"), words(argv));
-        }
+        self.add_arguments(half, &settings.argv, &settings.when);
         if let Some(argv) = &settings.resume {
             self.add(&format!("agent.{half}.resume"), words(argv));
         }
-        for (name, value) in &settings.set {
-            self.add(&format!("agent.{half}.set"), format!("{name}={value}"));
-        }
+        self.add_set(half, &settings.set);
         for directory in &settings.directories {
             self.add(&format!("agent.{half}.directories"), directory.to_string_lossy());
         }
@@ -162,6 +164,19 @@ impl Facts {
         }
         if let Some(name) = &settings.password_variable {
             self.add(&format!("agent.{half}.password-variable"), name);
+        }
+    }
+
+    fn add_arguments(&mut self, part: &str, argv: &[String], when: &BTreeMap<String, Vec<String>>) {
+        self.add(&format!("agent.{part}.argv"), words(argv));
+        for (word, argv) in when {
+            self.add(&format!("agent.{part}.when.{word}"), words(argv));
+        }
+    }
+
+    fn add_set(&mut self, part: &str, set: &BTreeMap<String, String>) {
+        for (name, value) in set {
+            self.add(&format!("agent.{part}.set"), format!("{name}={value}"));
         }
     }
 

@@ -86,9 +86,14 @@ fn only_installed(config: &Config, directories: &Directories) -> Result<String, 
 pub(super) fn reconnect(desk: &Desk) -> Result<Done, Failure> {
     let launch = target::launch(desk)?;
     let id = launch.record.launch.as_str();
-    if launch.record.form == Form::Shell {
-        return Err(Failure::new(ErrorKind::Target, format!("launch {id} is a shell"))
-            .next("the action open-shell opens another")
+    let what = match launch.record.form {
+        Form::Pair | Form::Solo => None,
+        Form::Shell => Some(("a shell", "the action open-shell opens another")),
+        Form::Login => Some(("a sign-in", "the action start-agent starts the agent")),
+    };
+    if let Some((what, next)) = what {
+        return Err(Failure::new(ErrorKind::Target, format!("launch {id} is {what}"))
+            .next(next)
             .with("launch", id));
     }
     let pane = match own_pane(&launch, &desk.context.socket) {

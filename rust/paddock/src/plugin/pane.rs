@@ -17,7 +17,7 @@ use super::order::{self, HINT, Order};
 use super::result::{ErrorKind, Failure, safe};
 use crate::cli::{Cli, PaneKind};
 use crate::error::{Error, status};
-use crate::launch::{Directories, Form};
+use crate::launch::Directories;
 use crate::output::{complain, print};
 use crate::state::{Record, stored_launches};
 
@@ -54,11 +54,11 @@ pub(super) fn run(kind: PaneKind) -> u8 {
     let text = notice::lines(&failure).join("\n");
     let mut held = Order { text: Some(text), report: None, ..order };
     match ended_here() {
-        Some(launch) if launch.form != Form::Shell => {
+        Some(launch) if launch.form.is_agent() => {
             held.what = Some(launch.launch.as_str().to_owned());
             held.again = Some(PaneKind::Resume.id().into());
         }
-        // There is nothing to go on with in a shell: another is opened.
+        // In a shell there is nothing to go on with: another is opened.
         _ => held.again = Some(kind.id().into()),
     }
     // Signals end that program, as they do not end a keeper.

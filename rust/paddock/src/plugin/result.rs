@@ -118,6 +118,7 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
         | Error::ProjectFile { .. }
         | Error::ProjectTier { .. }
         | Error::ProjectWidens { .. }
+        | Error::SharedState { .. }
         | Error::Shell { .. }
         | Error::SocketPath { .. }
         | Error::SharedSockets { .. }
@@ -143,6 +144,7 @@ pub(super) fn kind_of(error: &Error) -> ErrorKind {
         Error::DirectoryUnusable { .. }
         | Error::Grant { .. }
         | Error::GrantNotKept { .. }
+        | Error::Import { .. }
         | Error::Ledger { .. }
         | Error::NoTerminal
         | Error::Output { .. }

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::Desk;
 use super::result::{ErrorKind, Failure};
 use crate::commands::{is_open, state_name};
-use crate::launch::Form;
 use crate::output::shown;
 use crate::state::{HerdrPane, Stored, stored_launches};
 
@@ -46,8 +45,8 @@ pub(super) fn launch(desk: &Desk) -> Result<Stored, Failure> {
     }
     match choose(launches, &focus) {
         Err(NotOne::None(failure)) => {
-            // A shell leaves nothing to come back to.
-            let was_agent = |launch: &Stored| launch.record.form != Form::Shell;
+            // A shell leaves nothing to come back to, nor does a sign-in.
+            let was_agent = |launch: &Stored| launch.record.form.is_agent();
             let newest = all(desk).into_iter().rfind(|l| was_agent(l) && focus.is_near(l));
             newest.ok_or(failure)
         }

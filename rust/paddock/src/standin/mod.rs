@@ -12,6 +12,7 @@ mod job;
 mod lines;
 mod link;
 mod listener;
+mod login;
 mod memory;
 mod password;
 mod protocol;
@@ -27,7 +28,7 @@ use std::process::ExitCode;
 
 use address::Address;
 
-/// The two halves of the stand-in agent.
+/// The two halves of the stand-in agent, and its sign-in.
 #[derive(clap::Subcommand, Debug)]
 pub(crate) enum Standin {
     /// Run shell commands for clients that know the password
@@ -39,6 +40,8 @@ pub(crate) enum Standin {
     /// Without commands or a script, reads commands from standard input, one a line. The
     /// password of the launch comes in the environment, in `PADDOCK_STANDIN_PASSWORD`.
     Attach(Attach),
+    /// Sign in: keep what is typed
+    Login(Login),
 }
 
 /// Arguments of `serve`.
@@ -69,10 +72,22 @@ pub(crate) struct Attach {
     resume: bool,
 }
 
+/// Arguments of `login`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Login {
+    /// The file in which to keep what is typed
+    #[arg(long, value_name = "FILE")]
+    keep: PathBuf,
+    /// Ask this service first, as HOST:PORT, by the proxy in `HTTPS_PROXY`
+    #[arg(long, value_name = "HOST:PORT")]
+    at: Option<String>,
+}
+
 /// Runs one half of the stand-in agent to its end.
 pub(crate) fn run(command: Standin) -> anyhow::Result<ExitCode> {
     match command {
         Standin::Serve(arguments) => serve::run(&arguments),
         Standin::Attach(arguments) => attach::run(arguments),
+        Standin::Login(arguments) => login::run(&arguments),
     }
 }

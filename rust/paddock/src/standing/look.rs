@@ -125,6 +125,7 @@ fn of_record(launch: &Stored) -> Standing {
     Standing {
         launch: record.launch.as_str().to_owned(),
         agent: record.agent.clone(),
+        form: record.form,
         tier: record.tier.name(),
         workspace: record.workspace.clone(),
         pane: record.pane.clone(),

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::error::status;
 use crate::keeper::Status;
+use crate::launch::Form;
 use crate::state::HerdrPane;
 
 pub(crate) use ask::Asking;
@@ -54,6 +55,8 @@ impl Held {
 pub(crate) struct Standing {
     pub(crate) launch: String,
     pub(crate) agent: String,
+    /// What of it was launched.
+    pub(crate) form: Form,
     pub(crate) tier: &'static str,
     pub(crate) workspace: PathBuf,
     pub(crate) pane: Option<HerdrPane>,

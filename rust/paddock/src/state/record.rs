@@ -42,6 +42,9 @@ pub(crate) struct Record {
     #[serde(default)]
     pub(crate) form: Form,
     pub(crate) workspace: PathBuf,
+    /// Directories of the person's that it works in, by the person's choice.
+    #[serde(default)]
+    pub(crate) shared: Vec<PathBuf>,
     pub(crate) launch_directory: PathBuf,
     pub(crate) phase: Phase,
     /// The kernel's id of the boot in which process ids are meant.
@@ -108,6 +111,7 @@ impl Record {
             tier,
             form: Form::default(),
             workspace,
+            shared: Vec::new(),
             launch_directory,
             phase: Phase::Starting,
             boot: boot_id(),

@@ -88,6 +88,7 @@ pub(crate) const KEYS: &[Key] = &[
     key("agents.NAME.read", "[]", Refused(WIDENS)),
     key("agents.NAME.write", "[]", Refused(WIDENS)),
     key("agents.NAME.arguments", "[]", Refused(ARGUMENTS)),
+    words("agents.NAME.state", "\"private\"", &["private", "shared"], Tighter("\"private\"")),
 ];
 
 /// What is not right in a text, and where.

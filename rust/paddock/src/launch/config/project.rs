@@ -64,9 +64,8 @@ impl Config {
         root: &Path,
         directories: &Directories,
     ) -> Result<Self, Error> {
+        self.in_no_workspace(directories)?;
         let known = known_agents(&directories.agents());
-        self.check_agents(&known)
-            .map_err(|reason| Error::Configuration { path: directories.config_file(), reason })?;
         let path = root.join(PROJECT_FILE);
         let unusable = |reason: String| Error::ProjectFile { path: path.clone(), reason };
         let bytes = match read_plain(&path, MOST) {
@@ -79,6 +78,17 @@ impl Config {
         let config = self.tightened(&text, &path, &directories.config_file())?;
         config.check_agents(&known).map_err(unusable)?;
         Ok(config)
+    }
+
+    /// For what is about no workspace: the person's alone.
+    ///
+    /// # Errors
+    /// When it is not usable.
+    pub(crate) fn in_no_workspace(&self, directories: &Directories) -> Result<Self, Error> {
+        let known = known_agents(&directories.agents());
+        self.check_agents(&known)
+            .map_err(|reason| Error::Configuration { path: directories.config_file(), reason })?;
+        Ok(self.clone())
     }
 
     /// Refuses settings for an agent that there is not, if one with nearly that name
@@ -131,6 +141,8 @@ impl Config {
         set.put("egress.ssh", theirs.egress.ssh, &mut ours.egress.ssh)?;
         set.put("git.settings", theirs.git.settings, &mut ours.git.settings)?;
         for (agent, theirs_of) in &theirs.agents {
+            let state = &mut ours.agents.entry(agent.clone()).or_default().state;
+            set.put(&format!("agents.{agent}.state"), theirs_of.state, state)?;
             let mut mode = ours.unix_of(agent);
             let Some(wanted) = theirs_of.unix else { continue };
             set.put(&format!("agents.{agent}.unix"), wanted, &mut mode)?;

@@ -175,6 +175,7 @@ impl Config {
                 "read" => Some(paths(&settings.read)),
                 "write" => Some(paths(&settings.write)),
                 "arguments" => Some(json!(settings.arguments)),
+                "state" => Some(json!(settings.state.to_string())),
                 _ => None,
             };
         }

@@ -24,7 +24,8 @@ pub(super) fn title(app: &App) -> String {
         || "details".to_owned(),
         |(_, row)| {
             let standing = &row.standing;
-            let text = format!("{} ({}, {})", standing.launch, standing.agent, standing.tier);
+            let what = standing.form.of(&standing.agent);
+            let text = format!("{} ({what}, {})", standing.launch, standing.tier);
             app.theme.plain(&text)
         },
     )

@@ -136,7 +136,7 @@ fn cells(app: &App, row: &Row, columns: &[(Column, &str, usize)]) -> Vec<Span<'s
                 (theme.mark_style(mark), format!("{} {}", theme.mark(mark), standing.held.name()))
             }
             Column::Launch => (plain, theme.plain(&standing.launch)),
-            Column::Agent => (plain, theme.plain(&standing.agent)),
+            Column::Agent => (plain, theme.plain(&standing.form.of(&standing.agent))),
             Column::State => (plain, standing.state.to_owned()),
             Column::Tier => (plain, standing.tier.to_owned()),
             Column::Age => (plain, theme.plain(&row.age)),

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::keeper::{
     Asked, BlockedCounts, Details, Failure, GateCalls, HostSums, Reason, Status, Task, Wanted,
 };
+use crate::launch::Form;
 use crate::overlay::app::App;
 use crate::overlay::collect::{Row, Snapshot};
 use crate::overlay::policy::Policy;
@@ -22,6 +23,7 @@ pub(super) fn standing(launch: &str, agent: &str, workspace: &str) -> Standing {
     Standing {
         launch: launch.into(),
         agent: agent.into(),
+        form: Form::Pair,
         tier: "sealed",
         workspace: workspace.into(),
         pane: None,
