@@ -92,7 +92,8 @@ fn what_was_shown_is_copied_for_its_owner_alone_and_no_token_is() {
         let path = host.agent_home("codex", home).join(place);
         let own = host.home().join(place);
         assert_eq!(std::fs::read(&path).unwrap(), std::fs::read(own).unwrap());
-        assert_eq!(mode(&path), if place.ends_with(".sh") { 0o700 } else { 0o600 }, "{place}");
+        let is_program = place.ends_with("run.sh");
+        assert_eq!(mode(&path), if is_program { 0o700 } else { 0o600 }, "{place}");
         assert_eq!(mode(path.parent().unwrap()), 0o700, "{place}");
     }
     let own = host.home().join(".codex/auth.json");

@@ -176,8 +176,8 @@ fn a_launch_in_shared_state_is_verified_and_a_socket_there_is_told() {
     let host = host("shared");
     let socket = host.home().join(".keeper/daemon.sock");
     let _daemon = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let hold = "exec 3<~/.keeper 4>~/.keeper/open; cd ~/.keeper; sleep 300";
-    let launch = host.start(host.agent_command("keeper", &[], &[hold]));
+    let holding = "exec 3<~/.keeper 4>~/.keeper/open; cd ~/.keeper; sleep 300";
+    let launch = host.start(host.agent_command("keeper", &[], &[holding]));
     let held = paddock_test::host::wait_for(paddock_test::host::LIMIT, || {
         host.home().join(".keeper/open").exists().then_some(())
     });

@@ -164,6 +164,31 @@ impl Error {
         }
     }
 
+    fn advice_on_pins_and_projects(&self) -> Option<String> {
+        Some(match self {
+            Self::PinFile { path, accept, .. } => {
+                format!("see what it is: ls -l {}; {accept} records anew", quoted(&shown(path)))
+            }
+            Self::PinMismatch { accept, .. } => format!("{accept}, if that is meant to be so"),
+            Self::PinShipped { .. } => "build and install paddock again".into(),
+            Self::PinUnresolved { .. } => {
+                "correct the agent's policy; paddock info --programs shows which nono was asked"
+                    .into()
+            }
+            Self::ProjectFile { path, .. } => {
+                format!("correct or remove it; see what it is: ls -l {}", quoted(&shown(path)))
+            }
+            Self::ProjectTier { asked, .. } => {
+                format!("leave out --tier {asked}, or remove `tier` from that file")
+            }
+            Self::ProjectWidens { persons, .. } => format!(
+                "remove it there; if you want it, write it into your own configuration, {}",
+                shown(persons)
+            ),
+            _ => return None,
+        })
+    }
+
     /// What to do next, in words or as the command to type.
     pub(crate) fn advice(&self) -> Option<String> {
         Some(match self {
@@ -232,25 +257,13 @@ impl Error {
             Self::Record { path, keeper: None, .. } => {
                 format!("it has no keeper; rm -r {}", quoted(&shown(path.parent().unwrap_or(path))))
             }
-            Self::PinFile { path, accept, .. } => {
-                format!("see what it is: ls -l {}; {accept} records anew", quoted(&shown(path)))
-            }
-            Self::PinMismatch { accept, .. } => format!("{accept}, if that is meant to be so"),
-            Self::PinShipped { .. } => "build and install paddock again".into(),
-            Self::PinUnresolved { .. } => {
-                "correct the agent's policy; paddock info --programs shows which nono was asked"
-                    .into()
-            }
-            Self::ProjectFile { path, .. } => {
-                format!("correct or remove it; see what it is: ls -l {}", quoted(&shown(path)))
-            }
-            Self::ProjectTier { asked, .. } => {
-                format!("leave out --tier {asked}, or remove `tier` from that file")
-            }
-            Self::ProjectWidens { persons, .. } => format!(
-                "remove it there; if you want it, write it into your own configuration, {}",
-                shown(persons)
-            ),
+            Self::PinFile { .. }
+            | Self::PinMismatch { .. }
+            | Self::PinShipped { .. }
+            | Self::PinUnresolved { .. }
+            | Self::ProjectFile { .. }
+            | Self::ProjectTier { .. }
+            | Self::ProjectWidens { .. } => return self.advice_on_pins_and_projects(),
             Self::Root => "run it as the user whose files the agent may work on".into(),
             Self::SharedSockets { agent, has_solo: true, .. } => format!(
                 "paddock run --solo {agent} starts it as one process; or choose the tier that has a \

@@ -120,10 +120,10 @@ impl Link {
                 answering.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
             }
             // A connection would start a server.
-            Self::Stdio(path) => match std::fs::symlink_metadata(path)?.file_type().is_socket() {
-                true => Ok(()),
-                false => Err(io::ErrorKind::NotConnected.into()),
-            },
+            Self::Stdio(path) => {
+                let is_there = std::fs::symlink_metadata(path)?.file_type().is_socket();
+                is_there.then_some(()).ok_or_else(|| io::ErrorKind::NotConnected.into())
+            }
         }
     }
 }

@@ -204,10 +204,10 @@ fn listen(channel: &Channel, port: u16) -> anyhow::Result<()> {
 /// Makes the sockets with which the keeper reaches what listens in the pen. Whoever
 /// connects one connects in the network namespace that it was made in.
 fn make_sockets(channel: &Channel, query: u64) -> anyhow::Result<()> {
-    let make = |family| socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-    let (made, error) = match make(AddressFamily::INET) {
+    let of = |family| socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+    let (made, error) = match of(AddressFamily::INET) {
         // There may be no IPv6.
-        Ok(socket) => (std::iter::once(socket).chain(make(AddressFamily::INET6)).collect(), None),
+        Ok(socket) => (std::iter::once(socket).chain(of(AddressFamily::INET6)).collect(), None),
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
     let descriptors: Vec<BorrowedFd<'_>> = made.iter().map(AsFd::as_fd).collect();

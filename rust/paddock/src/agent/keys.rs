@@ -179,6 +179,10 @@ mod tests {
             ("[client]\n", "HALF."),
             ("[solo]\n", "HALF."),
             ("[[server.seed]]\n", "HALF.seed."),
+            ("[login]\n", "login."),
+            ("[import]\n", "import."),
+            ("[[import.files]]\n", "import.files."),
+            ("[[import.never]]\n", "import.never."),
             ("[[gate]]\n", "gate."),
         ] {
             let error = toml::from_str::<AgentFile>(&format!("{text}zzz = 1")).unwrap_err();

@@ -19,7 +19,7 @@ use crate::state::stored_launches;
 use known::KNOWN;
 
 /// How long a launch waits while its agent's caches are removed.
-const TURN_LIMIT: Duration = Duration::from_secs(60);
+const TURN_LIMIT: Duration = Duration::from_mins(1);
 
 /// One cache that is there.
 #[derive(Debug)]

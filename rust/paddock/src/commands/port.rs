@@ -28,7 +28,7 @@ const MOST_CONNECTIONS: usize = 128;
 /// For the keeper to answer: it connects on a loopback.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
 /// How long one direction may stay silent once the other has ended.
-const HALF_CLOSED_LIMIT: Duration = Duration::from_secs(60);
+const HALF_CLOSED_LIMIT: Duration = Duration::from_mins(1);
 
 /// Forwards a port until it is interrupted or the launch has ended; 0 then.
 pub(crate) fn port(options: &cli::Port) -> Result<u8, Error> {
@@ -115,7 +115,7 @@ fn serve(listener: &TcpListener, desk: &Arc<Desk>, ended: &impl AsFd) -> io::Res
         }
         let (desk, counted) = (desk.clone(), open.clone());
         let started = std::thread::Builder::new().name("connection".into()).spawn(move || {
-            desk.connect(caller);
+            desk.connect(&caller);
             counted.fetch_sub(1, Ordering::AcqRel);
         });
         if started.is_err() {
@@ -142,11 +142,11 @@ impl Desk {
     }
 
     /// Connects a caller with what listens inside, for as long as both stay.
-    fn connect(&self, caller: TcpStream) {
+    fn connect(&self, caller: &TcpStream) {
         match self.dial() {
             Ok(inside) => {
                 self.said.store(false, Ordering::Relaxed);
-                relay(caller, inside);
+                relay(caller, &inside);
             }
             // Once, and again after it has been reached.
             Err(e) if !self.said.swap(true, Ordering::Relaxed) => {
@@ -171,7 +171,7 @@ impl Desk {
 
 /// Passes bytes on in both directions until both have ended. An open connection may be
 /// silent for as long as it likes: a page that waits for changes is.
-fn relay(caller: TcpStream, inside: TcpStream) {
+fn relay(caller: &TcpStream, inside: &TcpStream) {
     let pass = |from: &TcpStream, to: &TcpStream| {
         let (mut reading, mut writing) = (from, to);
         let _ = io::copy(&mut reading, &mut writing);
@@ -183,9 +183,9 @@ fn relay(caller: TcpStream, inside: TcpStream) {
     let _ = caller.set_nonblocking(false);
     let _ = (caller.set_nodelay(true), inside.set_nodelay(true));
     std::thread::scope(|scope| {
-        let there = std::thread::Builder::new().spawn_scoped(scope, || pass(&caller, &inside));
+        let there = std::thread::Builder::new().spawn_scoped(scope, || pass(caller, inside));
         if there.is_ok() {
-            pass(&inside, &caller);
+            pass(inside, caller);
         }
     });
 }
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn both_directions_pass_and_each_ends_by_itself() {
         let ((mut browser, caller), (inside, mut server)) = (pair(), pair());
-        let relayed = std::thread::spawn(move || relay(caller, inside));
+        let relayed = std::thread::spawn(move || relay(&caller, &inside));
         browser.write_all(b"ask").unwrap();
         browser.shutdown(Shutdown::Write).unwrap();
         let mut asked = String::new();

@@ -35,7 +35,8 @@ pub(crate) fn prune_caches(named: &str, options: &cli::Prune) -> Result<u8, Erro
     if !options.json {
         list(&caches)?;
     }
-    if !(options.dry_run || options.yes || is_nothing) && !confirm(options.json)? {
+    let is_decided = options.dry_run || options.yes || is_nothing;
+    if !is_decided && !confirm(options.json)? {
         return Ok(status::FAILED);
     }
     let mut outcomes: Vec<Outcome> = Vec::new();

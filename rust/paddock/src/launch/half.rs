@@ -231,13 +231,19 @@ pub(super) fn problems_of(settings: &Half) -> Vec<(Vec<String>, String)> {
         environment::is_forbidden(name).then(reason)
     };
     for name in &settings.pass {
-        forbidden(name).into_iter().for_each(|reason| add(&["pass"], reason));
+        if let Some(reason) = forbidden(name) {
+            add(&["pass"], reason);
+        }
     }
     for name in settings.set.keys() {
-        forbidden(name).into_iter().for_each(|reason| add(&["set", name], reason));
+        if let Some(reason) = forbidden(name) {
+            add(&["set", name], reason);
+        }
     }
     if let Some(name) = password {
-        forbidden(name).into_iter().for_each(|reason| add(&["password-variable"], reason));
+        if let Some(reason) = forbidden(name) {
+            add(&["password-variable"], reason);
+        }
         if settings.drop.contains(name) {
             add(&["drop"], format!("the variable {name} carries the password"));
         }

@@ -124,10 +124,7 @@ impl Plan {
         let tier =
             config.tier_of(request.tier, request.recorded.as_ref().map(|(_, tier)| *tier))?;
         let against_races = AgainstRaces::find(tier, config.unix_of(name));
-        let meets_at_a_socket = chosen.client.is_some_and(|(_, link)| link.kind != LinkKind::Tcp);
-        if against_races.strict && meets_at_a_socket {
-            return Err(Error::UnixLink { agent: name.to_owned() });
-        }
+        refuse_without_sockets(&chosen, against_races, name)?;
         let mut values = Values::default();
         let sockets = sockets::shared(&agent, &chosen, tier, &values)?;
         check_landlock()?;
@@ -135,15 +132,7 @@ impl Plan {
         let search = Search { config, directories, workspace: Some(workspace.root.clone()) };
         let programs = Programs::find(&search, tier.has_veil())?;
 
-        let id = LaunchId::random().map_err(|e| Error::DirectoryUnusable {
-            path: PathBuf::from("/dev/urandom"),
-            reason: e.to_string(),
-        })?;
-        let paths = Paths::of(&id, directories);
-        for socket in paths.longest_sockets() {
-            check_socket_path(&socket)?;
-        }
-
+        let (id, paths) = new_paths(directories)?;
         check_own_directories(directories, tier)?;
         let settings = config.agents.get(name);
         let program = agent_program(&agent, &programs.paddock, settings)?;
@@ -155,15 +144,9 @@ impl Plan {
         let on_the_way = granted.iter().map(|grant| &grant.path);
         let on_the_way = on_the_way.chain(read.iter().map(|(path, _)| path));
         sockets::refuse_over(&sockets, on_the_way.chain([&workspace.root]), &agent)?;
-        values.set("paddock", &programs.paddock.path);
-
         let (ports, held_ports) = ports::choose(tier)?;
         let password = random_password()?;
-        values.set("program", &program.path);
-        values.set("port", ports.server.to_string());
-        values.set("link", paths.link_socket());
-        values.set("workspace", &workspace.root);
-        values.set("password-sha256", crate::files::sha256(password.as_bytes()));
+        set_values(&mut values, &program, &programs, ports, &paths, &workspace, &password);
         // In a network of the launch's own nobody else reaches the guard.
         let secret = if tier.isolates_network() { None } else { Some(random_password()?) };
         let proxy = Proxy { port: ports.guard, secret };
@@ -385,6 +368,48 @@ fn in_workspace(
     }
     let config = config.in_workspace(&workspace.root, directories)?;
     Ok((workspace, config))
+}
+
+/// The values that an agent file's templates have beside those of one half.
+fn set_values(
+    values: &mut Values,
+    program: &Found,
+    programs: &Programs,
+    ports: Ports,
+    paths: &Paths,
+    workspace: &Workspace,
+    password: &str,
+) {
+    values.set("paddock", &programs.paddock.path);
+    values.set("program", &program.path);
+    values.set("port", ports.server.to_string());
+    values.set("link", paths.link_socket());
+    values.set("workspace", &workspace.root);
+    values.set("password-sha256", crate::files::sha256(password.as_bytes()));
+}
+
+/// A launch's id, and where it keeps its things.
+fn new_paths(directories: &Directories) -> Result<(LaunchId, Paths), Error> {
+    let id = LaunchId::random().map_err(|e| Error::DirectoryUnusable {
+        path: PathBuf::from("/dev/urandom"),
+        reason: e.to_string(),
+    })?;
+    let paths = Paths::of(&id, directories);
+    paths.longest_sockets().iter().try_for_each(|socket| check_socket_path(socket))?;
+    Ok((id, paths))
+}
+
+/// Refuses halves that meet at a socket where nobody can make one.
+fn refuse_without_sockets(
+    chosen: &form::Chosen<'_>,
+    against_races: AgainstRaces,
+    agent: &str,
+) -> Result<(), Error> {
+    let meet_at_one = chosen.client.is_some_and(|(_, link)| link.kind != LinkKind::Tcp);
+    if against_races.strict && meet_at_one {
+        return Err(Error::UnixLink { agent: agent.to_owned() });
+    }
+    Ok(())
 }
 
 /// For a sign-in, which is about no project: none has a part in it, and none a say.

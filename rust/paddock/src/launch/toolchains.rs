@@ -4,7 +4,7 @@
 //! the search path, and rustup must be told where its toolchains are, since HOME is
 //! another one inside.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::directories::real;
@@ -35,16 +35,18 @@ impl Toolchains {
     /// Of what is granted, by the caller's environment.
     pub(super) fn find(granted: &[Grant], home: &Path) -> Self {
         Self {
-            search_path: search_path(granted, std::env::var_os("PATH")),
+            search_path: search_path(granted, std::env::var_os("PATH").as_deref()),
             variables: variables(granted, home, |name| std::env::var_os(name)),
         }
     }
 }
 
 /// Directories of the caller's search path that are granted, in its order.
-fn search_path(granted: &[Grant], path: Option<OsString>) -> Vec<PathBuf> {
+fn search_path(granted: &[Grant], path: Option<&OsStr>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for entry in path.iter().flat_map(std::env::split_paths).filter(|entry| entry.is_absolute()) {
+    for entry in
+        path.into_iter().flat_map(std::env::split_paths).filter(|entry| entry.is_absolute())
+    {
         let entry = real(&entry);
         if is_granted(&entry, granted) && !found.contains(&entry) {
             found.push(entry);
@@ -101,10 +103,10 @@ mod tests {
             ["secret/bin", "current/bin", "cargo/bin", "cargo/link/bin", "node/v1/bin", "no"];
         let path = std::env::join_paths(entries.map(|entry| root.join(entry))).unwrap();
         let granted = granted(&[root.join("cargo/bin"), root.join("node")]);
-        let found = search_path(&granted, Some(path.clone()));
+        let found = search_path(&granted, Some(&path));
         assert_eq!(found, [root.join("node/v1/bin"), root.join("cargo/bin")]);
-        assert!(search_path(&[], Some(path)).is_empty());
-        assert!(search_path(&granted, Some("bin:.:".into())).is_empty());
+        assert!(search_path(&[], Some(&path)).is_empty());
+        assert!(search_path(&granted, Some(OsStr::new("bin:.:"))).is_empty());
         assert!(search_path(&granted, None).is_empty());
     }
 

@@ -65,7 +65,7 @@ fn rule(kind: &str) -> Option<Rule> {
         "network.upstream_bypass" => Grant("goes past the upstream proxy to"),
         "network.open_port_range" => Grant("connects to and listens on the local ports"),
         "network.listen_port_range" => Grant("listens on the ports"),
-        "environment.deny_vars" => Limit("withholds the variable"),
+        "environment.deny_vars" | "agent.drop" => Limit("withholds the variable"),
         "security.signal_mode" | "manifest.process.signal_mode" => {
             Scale("signals", SAME_SANDBOX, "isolated")
         }
@@ -82,7 +82,6 @@ fn rule(kind: &str) -> Option<Rule> {
         }
         "agent.server.pass" => Grant("gets the caller's variable"),
         "agent.solo.pass" => Grant("gets as one process the caller's variable"),
-        "agent.drop" => Limit("withholds the variable"),
         "agent.client.pass" => Grant("gets in its client the caller's variable"),
         _ => return None,
     })

@@ -108,7 +108,11 @@ fn a_server_that_does_not_mind_the_end_is_ended_and_so_is_what_it_started() {
         // It ends at once, and leaves something that holds its output.
         "sleep 900 & echo $!",
     ] {
-        let offered = Offered::start(&["sh", "-c", script]);
+        let root = tempfile::tempdir().unwrap();
+        let mark = root.path().join("started").display().to_string();
+        // Of the last caller below nothing is to be left.
+        let once = format!("[ -e \"$0\" ] && exit; : >\"$0\"; {script}");
+        let offered = Offered::start(&["sh", "-c", &once, &mark]);
         let mut caller = offered.accepted();
         let (mut pid, mut byte) = (String::new(), [0]);
         while caller.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
