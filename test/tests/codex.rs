@@ -90,7 +90,11 @@ fn codex_exec_is_confined_without_namespaces_too() {
 
 /// A person's whole session with the terminal UI in one tier.
 fn codex_terminal_ui_in(tier: &str, options: &[&str]) {
-    let Some(codex) = two_calls() else { return };
+    let Some(mut codex) = two_calls() else { return };
+    if options.contains(&"--solo") {
+        // Tips for the start screen; the client of a pair has no way out.
+        codex = codex.asks(&["raw.githubusercontent.com"]);
+    }
     let terminal = Terminal::open();
     let modes = terminal.modes();
     let mut command = codex.run(terminal.paddock(&codex.host), tier);

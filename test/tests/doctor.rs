@@ -9,7 +9,7 @@ use std::process::Command;
 use paddock_test::host::{Finished, Host, finish, nono, skip};
 use serde_json::Value;
 
-const NAMES: [&str; 40] = [
+const NAMES: [&str; 42] = [
     "plain-user",
     "landlock",
     "landlock-errata",
@@ -44,10 +44,12 @@ const NAMES: [&str; 40] = [
     "bubblewrap",
     "herdr",
     "git",
+    "agent-claude",
     "agent-codex",
     "agent-copilot",
     "agent-gemini",
     "agent-goose",
+    "agent-opencode",
     "agent-qwen",
     "agent-standin",
 ];
