@@ -123,6 +123,7 @@ fn a_prompt_for_a_script_is_answered_by_one_process_in_each_tier() {
         claude.verify_to_the_end(&mut launch, || {});
         let run = launch.end();
         assert_eq!((run.code(), run.stdout.trim()), (Some(0), LAST_WORDS), "{tier}: {run:#?}");
+        assert!(!run.stderr.contains("no git repository"), "{tier}: {run:#?}");
         assert_eq!(claude.host.records()[0]["form"], "solo");
         claude.assert_tool_was_confined();
         claude.assert_ledger_is_clean();

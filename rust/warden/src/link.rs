@@ -170,7 +170,10 @@ fn places(pattern: &Path) -> Vec<PathBuf> {
     }
     let rest = parts.as_path();
     let there = std::fs::read_dir(&before).into_iter().flatten().flatten();
-    there.map(|entry| entry.path().join(rest)).collect()
+    let is_all = rest.as_os_str().is_empty();
+    // Joining nothing would put a slash at its end, behind which no socket is.
+    let place = |found: PathBuf| if is_all { found } else { found.join(rest) };
+    there.map(|entry| place(entry.path())).collect()
 }
 
 /// Waits until a server is ready on `link`, then becomes `argv`. How long it may
@@ -301,5 +304,6 @@ mod tests {
         let _listener = UnixListener::bind(root.path().join("1f/control.sock")).unwrap();
         assert!(answers(&link) && answers(&exact));
         assert!(!answers(&Link::Own(root.path().join("*/other.sock"))));
+        assert!(answers(&Link::Own(root.path().join("1f/*"))), "the last part is made up");
     }
 }

@@ -3,12 +3,12 @@
 //! The keeper hands over a connection into that network for each that comes in here;
 //! bytes pass between the two in this process, which the person started and ends.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -146,7 +146,7 @@ impl Desk {
         match self.dial() {
             Ok(inside) => {
                 self.said.store(false, Ordering::Relaxed);
-                relay(caller, &inside);
+                relay(caller, &inside, HALF_CLOSED_LIMIT);
             }
             // Once, and again after it has been reached.
             Err(e) if !self.said.swap(true, Ordering::Relaxed) => {
@@ -170,15 +170,31 @@ impl Desk {
 }
 
 /// Passes bytes on in both directions until both have ended. An open connection may be
-/// silent for as long as it likes: a page that waits for changes is.
-fn relay(caller: &TcpStream, inside: &TcpStream) {
+/// silent for as long as it likes: a page that waits for changes is. One that is half
+/// closed may be so for `limit`, or twice that at most.
+fn relay(caller: &TcpStream, inside: &TcpStream, limit: Duration) {
+    let passed = AtomicU64::new(0);
+    let (ended, one_has) = (Mutex::new(0), Condvar::new());
     let pass = |from: &TcpStream, to: &TcpStream| {
-        let (mut reading, mut writing) = (from, to);
-        let _ = io::copy(&mut reading, &mut writing);
+        let mut reading = from;
+        let _ = io::copy(&mut reading, &mut Counted { to, passed: &passed });
         let _ = to.shutdown(Shutdown::Write);
-        // The other direction has its end in sight.
-        let _ = to.set_read_timeout(Some(HALF_CLOSED_LIMIT));
-        let _ = from.set_write_timeout(Some(HALF_CLOSED_LIMIT));
+        let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended += 1;
+        one_has.notify_all();
+        // The other one may be blocked, which a limit of its socket's would not change now.
+        let mut before = passed.load(Ordering::Relaxed);
+        while *ended < 2 {
+            let waited = one_has.wait_timeout(ended, limit);
+            let (again, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            ended = again;
+            let now = passed.load(Ordering::Relaxed);
+            if *ended < 2 && waited.timed_out() && now == before {
+                let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+                return;
+            }
+            before = now;
+        }
     };
     let _ = caller.set_nonblocking(false);
     let _ = (caller.set_nodelay(true), inside.set_nodelay(true));
@@ -190,9 +206,27 @@ fn relay(caller: &TcpStream, inside: &TcpStream) {
     });
 }
 
+/// Counts what goes to a stream.
+struct Counted<'a> {
+    to: &'a TcpStream,
+    passed: &'a AtomicU64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.to.write(bytes)?;
+        self.passed.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::Read;
 
     use super::*;
 
@@ -205,7 +239,7 @@ mod tests {
     #[test]
     fn both_directions_pass_and_each_ends_by_itself() {
         let ((mut browser, caller), (inside, mut server)) = (pair(), pair());
-        let relayed = std::thread::spawn(move || relay(&caller, &inside));
+        let relayed = std::thread::spawn(move || relay(&caller, &inside, HALF_CLOSED_LIMIT));
         browser.write_all(b"ask").unwrap();
         browser.shutdown(Shutdown::Write).unwrap();
         let mut asked = String::new();
@@ -217,5 +251,26 @@ mod tests {
         browser.read_to_string(&mut answer).unwrap();
         assert_eq!(answer, "answer");
         relayed.join().unwrap();
+    }
+    #[test]
+    fn one_that_is_half_closed_and_silent_ends_by_the_limit() {
+        let limit = Duration::from_millis(100);
+        for is_browser in [true, false] {
+            let ((mut browser, caller), (inside, mut server)) = (pair(), pair());
+            let relayed = std::thread::spawn(move || relay(&caller, &inside, limit));
+            let (closes, stays) =
+                if is_browser { (&mut browser, &mut server) } else { (&mut server, &mut browser) };
+            closes.shutdown(Shutdown::Write).unwrap();
+            // What comes within the limit keeps it open, for longer than the limit in all.
+            for _ in 0..8 {
+                std::thread::sleep(limit / 2);
+                stays.write_all(b"x").unwrap();
+            }
+            let mut heard = String::new();
+            closes.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            closes.read_to_string(&mut heard).unwrap();
+            assert_eq!(heard, "xxxxxxxx");
+            relayed.join().unwrap();
+        }
     }
 }

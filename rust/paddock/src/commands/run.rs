@@ -1,5 +1,7 @@
 //! `paddock run`.
 
+use std::ffi::OsString;
+
 use confine::escape::escape;
 
 use crate::agent::Agent;
@@ -81,8 +83,7 @@ fn try_to_launch(
             if is_asked { String::new() } else { format!("; --tier {recorded} asks for it") };
         notices.warn(&format!("the tier is {tier}, not {recorded} as of launch {launch}{hint}"));
     }
-    let is_alone = plan.form == Form::Solo && plan.agent.file.pair.is_some();
-    if let Some(word) = request.arguments.first().filter(|_| is_alone && request.form.is_none()) {
+    if let Some(word) = alone_without_git(&request, &plan) {
         notices.warn(&format!(
             "there is no git repository in {}: {} {} is started as one process, as with --solo, \
              since its client would not show all of the answer",
@@ -107,6 +108,16 @@ fn try_to_launch(
         }
     }
     keeper::run(&plan, &directories, notices, &pinned)
+}
+
+/// The person's first argument, where the one process is started for it in place of a pair
+/// and would not be in a repository.
+fn alone_without_git<'a>(request: &'a Request, plan: &Plan) -> Option<&'a OsString> {
+    let (first, solo) = (request.arguments.first()?, plan.agent.file.solo.as_ref()?);
+    let is_first = |words: &[String]| words.iter().any(|word| first == word.as_str());
+    let is_chosen = request.form.is_none() && !request.resume && plan.form == Form::Solo;
+    let is_for_want_of_it = is_first(&solo.without_git) && !is_first(&solo.instead_for);
+    (is_chosen && is_for_want_of_it && !plan.workspace.is_git()).then_some(first)
 }
 
 /// What is said of an agent whose program is another than its file is known to work with.

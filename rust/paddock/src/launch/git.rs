@@ -17,6 +17,7 @@ pub(crate) use kept::{Kept, check_mounts};
 pub(crate) use linked::LinkedGit;
 use linked::linked_git;
 
+use super::Form;
 use super::plan::{Access, Grant, Plan};
 use crate::files::read_plain;
 use crate::obeyed::Root;
@@ -116,8 +117,9 @@ impl Plan {
         let granted = writes.map(|grant| Root::Tree(grant.path.clone()));
         // Which the agent runs without a sandbox when it is started without Paddock.
         let shared = self.shared_directories().into_iter().map(|own| Root::Tree(own.to_owned()));
-        let workspace = Root::Tree(self.workspace.root.clone());
-        [workspace].into_iter().chain(common).chain(granted).chain(shared).collect()
+        // That of a sign-in is the agent's private home, which nothing on the host reads.
+        let workspace = (self.form != Form::Login).then(|| Root::Tree(self.workspace.root.clone()));
+        workspace.into_iter().chain(common).chain(granted).chain(shared).collect()
     }
 }
 
