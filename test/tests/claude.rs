@@ -26,7 +26,7 @@ const LIST: &str = "describe a task for a new session";
 /// Claude Code on a host, its model told to it.
 fn claude(setup: Option<AgentHost>) -> Option<AgentHost> {
     // For plugins.
-    let mut claude = setup?.asks(&["github.com"]);
+    let mut claude = setup?.asks(&["github.com", "downloads.claude.ai"]);
     let url = claude.model_url();
     claude.host.set("ANTHROPIC_BASE_URL", url);
     // For a key it asks whether to use it, for a token not.
