@@ -160,8 +160,26 @@ fn dotfiles_that_are_linked_are_copied_when_the_person_says_so() {
     let copied = imported(&host, ".codex/config.toml");
     assert!(copied.symlink_metadata().unwrap().is_file());
     assert_eq!(std::fs::read(copied).unwrap(), b"model = \"linked\"\n");
-    let own = host.home().join(".codex/auth.json");
-    assert_eq!(containing(&host.home(), SECRET.as_bytes()), [own]);
+    let codex = host.home().join(".codex");
+    let own = [codex.join("auth.json"), codex.join("skills/a")];
+    assert_eq!(containing(&host.home(), SECRET.as_bytes()), own);
+}
+
+/// Directories that lead to each other by links are copied once.
+#[test]
+fn a_directory_that_leads_to_itself_is_copied_once() {
+    let host = host();
+    for n in 0..6 {
+        symlink(".", host.home().join(format!(".codex/skills/l{n}"))).unwrap();
+    }
+    let run = host.run(&["import", "codex", "--yes", "--follow-links"]);
+    assert_eq!(run.code(), Some(0), "{run:?}");
+    assert!(imported(&host, ".codex/skills/tests/SKILL.md").exists());
+    assert!(!imported(&host, ".codex/skills/l0").exists());
+    assert!(
+        run.stdout.contains("skills/l5  it leads to a directory that is copied already"),
+        "{run:?}"
+    );
 }
 
 #[test]

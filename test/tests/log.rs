@@ -227,7 +227,10 @@ fn follow_ends_with_a_keeper_that_is_killed() {
     let launch = waiting(&host);
     let (child, mut output) = follow(&host, &[]);
     let mut text = String::new();
-    assert!(output.read_line(&mut text).unwrap() > 0);
+    // The agent is there before its line is.
+    while !text.contains("  agent-started  ") {
+        assert!(output.read_line(&mut text).unwrap() > 0, "{text}");
+    }
     send(launch.keeper(), Signal::KILL);
     output.read_to_string(&mut text).unwrap();
     assert_eq!(end(child), (Some(0), String::new()));

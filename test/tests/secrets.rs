@@ -170,7 +170,7 @@ fn no_message_of_a_launch_that_fails_holds_a_secret() {
         for part in ["server", "client"] {
             let host = host();
             let (launch, password) = launched(&host, tier);
-            send(launch.process("agent", Some(part)), Signal::SEGV);
+            send(launch.process("agent", Some(part)), Signal::ABORT);
             let run = launch.end();
             assert_ne!(run.code(), Some(0), "control: {run:?}");
             for secret in [&*password, KEY] {

@@ -125,7 +125,8 @@ fn a_project_file_may_make_it_private_and_not_shared() {
     std::fs::write(&project, "[agents.keeper]\nstate = \"shared\"\n").unwrap();
     let widened = run(&host, &[], &["true"]);
     assert_eq!(widened.code(), Some(125));
-    assert!(widened.stderr.contains("may only tighten: agents.keeper.state"), "{}", widened.stderr);
+    let told = "may only tighten: line 2: agents.keeper.state";
+    assert!(widened.stderr.contains(told), "{}", widened.stderr);
 }
 
 #[test]
@@ -154,6 +155,10 @@ fn what_cannot_be_shared_is_refused_and_a_link_is_followed_to_where_it_leads() {
     std::fs::remove_file(&own).unwrap();
     symlink(host.home(), &own).unwrap();
     refused("Paddock keeps its own things there");
+    std::fs::remove_file(&own).unwrap();
+    std::fs::create_dir(host.home().join(".ssh")).unwrap();
+    symlink(".ssh", &own).unwrap();
+    refused("keys and settings are in");
     host.configure("[agents.standin]\nstate = \"shared\"\n");
     let standin = host.standin(&["true"]);
     assert_eq!(standin.code(), Some(125));

@@ -246,3 +246,46 @@ fn the_doctor_judges_the_race_where_something_holds() {
         assert!(!is_judged || server != "works", "{row:#}");
     }
 }
+
+/// What of the host's is shown below `/tmp` may hold sockets of somebody's.
+#[test]
+fn where_something_of_the_hosts_is_below_tmp_its_sockets_are_not_in_reach() {
+    let host = Host::new();
+    let below = tempfile::Builder::new().prefix("paddock-below-").tempdir_in("/tmp").unwrap();
+    let (workspace, read) = (below.path().join("ws"), below.path().join("read"));
+    let own = host.home().join("ws");
+    for directory in [&workspace, &read, &own] {
+        std::fs::create_dir(directory).unwrap();
+    }
+    let connect = |at: &std::path::Path| {
+        format!(
+            "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"{}\")'",
+            at.display()
+        )
+    };
+    let outside = |at: &std::path::Path| {
+        let mut command = Command::new("sh");
+        command.args(["-c", &connect(at)]);
+        finish(command).code()
+    };
+    let run = |workspace: &std::path::Path, script: &str| {
+        let mut command = host.paddock();
+        command.args(["run", "standin", "--workspace"]).arg(workspace).args(["--", "-c", script]);
+        finish(command)
+    };
+    let bind = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/tmp/own.sock\")'";
+    assert_eq!(run(&own, bind).code(), Some(0), "control: else they may be made in /tmp");
+    for (granted, at, workspace) in
+        [("", workspace.join("host.sock"), &workspace), ("read", read.join("host.sock"), &own)]
+    {
+        if !granted.is_empty() {
+            host.configure(&format!("[grants]\n{granted} = [\"{}\"]\n", read.display()));
+        }
+        let _listener = UnixListener::bind(&at).unwrap();
+        assert_eq!(outside(&at), Some(0), "control");
+        let refused = run(workspace, &connect(&at));
+        assert_ne!(refused.code(), Some(0), "{refused:#?}");
+        assert!(refused.stderr.contains("PermissionError"), "{refused:#?}");
+        assert_ne!(run(workspace, bind).code(), Some(0), "nor are any made beside it");
+    }
+}

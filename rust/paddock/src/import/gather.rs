@@ -36,8 +36,13 @@ pub(crate) struct Source {
 /// When there is too much of it, or the home is not there.
 pub(crate) fn gather(import: &Import, source: &Source) -> io::Result<Gathered> {
     let home = source.home.canonicalize()?;
-    let mut walk =
-        Walk { source, never: Never::of(import, &home), bytes: 0, found: Gathered::default() };
+    let mut walk = Walk {
+        source,
+        never: Never::of(import, &home),
+        met: BTreeSet::new(),
+        bytes: 0,
+        found: Gathered::default(),
+    };
     for never in &import.never {
         let path = home.join(never.path.path());
         if path.symlink_metadata().is_ok() {
@@ -83,6 +88,8 @@ impl Never {
 struct Walk<'a> {
     source: &'a Source,
     never: Never,
+    /// Directories that were met, so that links among them are followed to an end.
+    met: BTreeSet<PathBuf>,
     bytes: usize,
     found: Gathered,
 }
@@ -137,6 +144,10 @@ impl Walk<'_> {
         let Way { path, to, depth, .. } = way;
         if depth == DEEPEST {
             self.leave(path, format!("it is deeper than {DEEPEST} directories"));
+            return Ok(());
+        }
+        if !self.met.insert(real.to_owned()) {
+            self.leave(path, "it leads to a directory that is copied already");
             return Ok(());
         }
         let entries = match std::fs::read_dir(real) {

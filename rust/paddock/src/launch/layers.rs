@@ -252,9 +252,16 @@ impl Plan {
 
     /// Whether the server's programs may make and reach sockets in `/tmp`: behind a veil
     /// it is the launch's own, on a mount of its own, so that no other socket can be
-    /// moved or linked there.
+    /// moved or linked there. Where something of the host's is shown below it, a socket in
+    /// that would be in reach, too.
     pub(crate) fn allows_sockets_in_tmp(&self) -> bool {
-        self.tier.has_veil() && !self.against_races.strict
+        let tmp = Path::new("/tmp");
+        let is_hosts = |path: &Path| {
+            path.starts_with(tmp) && path != tmp && !self.sockets.iter().any(|own| own == path)
+        };
+        self.tier.has_veil()
+            && !self.against_races.strict
+            && !self.grants().iter().any(|grant| is_hosts(&grant.path))
     }
 
     /// nono for the client sandbox, to be started in the pen.

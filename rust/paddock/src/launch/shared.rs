@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Tier;
+use super::directories::real;
 use super::granted::Kept;
 use super::half::{AgentHalf, Client};
 use super::plan::Access;
+use super::workspace::SECRET;
 use crate::agent::Agent;
 use crate::error::Error;
 use crate::output::{quoted, shown};
@@ -51,6 +53,16 @@ pub(crate) struct SharedState {
     pub(crate) at: PathBuf,
 }
 
+/// What of the person's keys and settings `own` has, or is a part of. Settings of the
+/// agent's own are below `.config`, as those of others are.
+fn secret_of(own: &Path, home: &Path) -> Option<PathBuf> {
+    let mut secrets = SECRET.iter().map(|name| (*name, real(&home.join(name))));
+    let holds = |name: &str, secret: &Path| {
+        secret.starts_with(own) || (name != ".config" && own.starts_with(secret))
+    };
+    secrets.find(|(name, secret)| holds(name, secret)).map(|(_, secret)| secret)
+}
+
 /// Finds what is shared with a launch of `agent`, and has its places made in the homes:
 /// the server's, and the client's where that has such a directory, too.
 ///
@@ -87,6 +99,11 @@ pub(super) fn share(
                 return refuse(format!("{}: {reason}", shown(&named)), next);
             }
         };
+        if let Some(secret) = secret_of(&own, home) {
+            let reason = format!("{} leads to {}", shown(&named), shown(&own));
+            let reason = format!("{reason}: keys and settings are in {}", shown(&secret));
+            return refuse(reason, format!("take it out of state in the agent file, {private}"));
+        }
         let is_mine = own.metadata().is_ok_and(|metadata| {
             metadata.is_dir() && metadata.uid() == rustix::process::getuid().as_raw()
         });
