@@ -1,7 +1,9 @@
 //! What package managers keep stays in the agent's home for its next launch, until a
 //! person frees it.
 
-use paddock_test::host::Host;
+use std::time::Duration;
+
+use paddock_test::host::{Host, standin_file, wait_for};
 use paddock_test::registry::{NAME, Registry};
 use serde_json::Value;
 
@@ -80,6 +82,17 @@ fn a_person_frees_caches_and_not_those_of_a_launch_that_lives() {
     assert_eq!((code, &told["caches"][0]["outcome"]), (Some(125), &"running".into()));
     assert_eq!(told["caches"][0]["next"], format!("paddock stop {}", launch.id));
     assert!(home.join(".npm/_cacache/x/y").exists());
+    launch.terminate();
+
+    // A home can have another name than the agent is called by.
+    host.add_agent("mine", &standin_file("theirs"));
+    let text = "mkdir -p ~/.npm/_cacache/x; sleep 60";
+    let launch = host.start(host.agent_command("mine", &[], &[text]));
+    let cache = host.agent_home("theirs", "server").join(".npm/_cacache/x");
+    wait_for(Duration::from_secs(20), || cache.exists().then_some(())).expect("the cache");
+    let (code, told) = json(&["prune", "--caches", "theirs", "--yes", "--json"]);
+    assert_eq!((code, &told["caches"][0]["outcome"]), (Some(125), &"running".into()), "{told:#}");
+    assert_eq!(told["caches"][0]["next"], format!("paddock stop {}", launch.id));
     launch.terminate();
 
     let unasked = host.run(&["prune", "--caches"]);

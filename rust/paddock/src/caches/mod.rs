@@ -77,35 +77,55 @@ pub(crate) fn agents_with_homes(directories: &Directories) -> Result<Vec<String>
     Ok(names)
 }
 
+/// What was found in an agent's homes.
+#[derive(Debug, Default)]
+pub(crate) struct FoundCaches {
+    pub(crate) caches: Vec<Cache>,
+    /// What could not be looked into: the agent can close what is in its home.
+    pub(crate) closed: Vec<(PathBuf, io::Error)>,
+}
+
 /// The caches in an agent's homes.
-///
-/// # Errors
-/// When one of the homes cannot be read.
-pub(crate) fn find(agent: &str, directories: &Directories) -> Result<Vec<Cache>, Error> {
-    let mut found = Vec::new();
+pub(crate) fn find(agent: &str, directories: &Directories) -> FoundCaches {
+    let mut found = FoundCaches::default();
     for half in ["server", "client"] {
         let path = homes(directories).join(agent).join(half);
-        let unusable =
-            |e: io::Error| Error::DirectoryUnusable { path: path.clone(), reason: e.to_string() };
         let home = match open_home(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            home => home.map_err(unusable)?,
+            Err(e) => {
+                found.closed.push((path, e));
+                continue;
+            }
+            Ok(home) => home,
         };
         for known in KNOWN {
             let below = Path::new(known.path);
-            let holder = tree::holder_of(home.as_fd(), below).map_err(unusable)?;
-            let Some((holder, name)) = holder else { continue };
-            let measured = tree::measure(holder.as_fd(), name).map_err(unusable)?;
-            found.extend(measured.map(|bytes| Cache {
-                agent: agent.to_owned(),
-                half: half.to_owned(),
-                whose: known.whose,
-                path: path.join(below),
-                bytes,
-            }));
+            let measured = match tree::holder_of(home.as_fd(), below) {
+                Ok(None) => continue,
+                Ok(Some((holder, name))) => {
+                    tree::measure(holder.as_fd(), name).map_err(|e| (below.to_owned(), e))
+                }
+                Err(closed) => Err(closed),
+            };
+            match measured {
+                Ok(bytes) => found.caches.extend(bytes.map(|bytes| Cache {
+                    agent: agent.to_owned(),
+                    half: half.to_owned(),
+                    whose: known.whose,
+                    path: path.join(below),
+                    bytes,
+                })),
+                // More than one cache can lie in it.
+                Err((at, e)) => {
+                    let at = path.join(at);
+                    if found.closed.iter().all(|(known, _)| *known != at) {
+                        found.closed.push((at, e));
+                    }
+                }
+            }
         }
     }
-    Ok(found)
+    found
 }
 
 /// Removes caches of one agent, unless a launch of it lives; none starts meanwhile.
@@ -127,7 +147,7 @@ pub(crate) fn free(agent: &str, caches: &[Cache], directories: &Directories) -> 
         let home = homes(directories).join(agent).join(&cache.half);
         let below = cache.path.strip_prefix(&home).map_err(io::Error::other)?;
         let opened = open_home(&home)?;
-        match tree::holder_of(opened.as_fd(), below)? {
+        match tree::holder_of(opened.as_fd(), below).map_err(|(_, e)| e)? {
             Some((holder, name)) => tree::remove(holder.as_fd(), name),
             None => Ok(()),
         }
@@ -169,12 +189,12 @@ fn turn(
     }
 }
 
-/// A launch of the agent that has a keeper, or processes left without one.
+/// A launch with the agent's homes that has a keeper, or processes left without one.
 fn living(agent: &str, directories: &Directories) -> Option<LaunchId> {
     let (launches, _) = stored_launches(directories);
     let keepers: Vec<_> =
         launches.iter().filter(|launch| launch.is_kept).map(|l| l.record.keeper).collect();
-    let of_agent = launches.iter().filter(|launch| launch.record.agent == agent);
+    let of_agent = launches.iter().filter(|launch| launch.record.homes() == agent);
     let mut living =
         of_agent.filter(|l| l.is_kept || !members_left(&l.record, &keepers).is_empty());
     living.next().map(|launch| launch.record.launch.clone())
@@ -212,7 +232,7 @@ mod tests {
         assert!(agents_with_homes(&own).unwrap().is_empty());
         let home = home(&own, "codex");
         assert_eq!(agents_with_homes(&own).unwrap(), ["codex"]);
-        let caches = find("codex", &own).unwrap();
+        let caches = find("codex", &own).caches;
         assert_eq!(caches.len(), 1);
         assert_eq!((caches[0].whose, caches[0].half.as_str()), ("npm", "server"));
         assert!(caches[0].bytes >= 9_000);
@@ -220,7 +240,36 @@ mod tests {
         assert!(matches!(free("codex", &caches, &own)[..], [Freed::Removed]));
         assert!(!home.join(".npm/_cacache").exists());
         assert!(home.join(".npmrc").exists() && home.join(".config").exists());
-        assert!(find("codex", &own).unwrap().is_empty());
+        assert!(find("codex", &own).caches.is_empty());
+    }
+
+    #[test]
+    fn what_an_agent_closed_is_told_and_the_rest_is_found() {
+        use std::fs::Permissions;
+        use std::os::unix::fs::PermissionsExt;
+        if rustix::process::geteuid().is_root() {
+            return; // Nothing is closed to it.
+        }
+        let root = tempfile::tempdir().unwrap();
+        let own = Directories::below(root.path());
+        let home = home(&own, "codex");
+        std::fs::create_dir_all(home.join(".cargo/registry")).unwrap();
+        std::fs::create_dir_all(homes(&own).join("codex/client")).unwrap();
+        let close = |path: &Path, mode| {
+            std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
+        assert_eq!(find("codex", &own).caches.len(), 2, "control");
+        close(&home.join(".cargo"), 0);
+        close(&homes(&own).join("codex/client"), 0);
+        let found = find("codex", &own);
+        assert_eq!(found.caches.len(), 1);
+        assert_eq!(found.caches[0].whose, "npm");
+        let closed: Vec<&Path> = found.closed.iter().map(|(path, _)| path.as_path()).collect();
+        assert_eq!(closed, [home.join(".cargo"), homes(&own).join("codex/client")]);
+        assert!(matches!(free("codex", &found.caches, &own)[..], [Freed::Removed]));
+        for path in closed {
+            close(path, 0o700);
+        }
     }
 
     #[test]
@@ -228,7 +277,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let own = Directories::below(root.path());
         let home = home(&own, "codex");
-        let caches = find("codex", &own).unwrap();
+        let caches = find("codex", &own).caches;
         let (one, other) = (in_use("codex", &own).unwrap(), in_use("codex", &own).unwrap());
         assert!(matches!(free("codex", &caches, &own)[..], [Freed::InUse]));
         drop(one);

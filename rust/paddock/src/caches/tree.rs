@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fchmod, fstat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -22,17 +22,22 @@ pub(super) fn open_in(directory: BorrowedFd<'_>, name: &OsStr) -> io::Result<Own
 
 /// The directory that holds what is at `path` below another, and its name there. `None`
 /// where one of the directories on the way is not there, or is none.
+///
+/// # Errors
+/// The directory on the way that cannot be opened, and why.
 pub(super) fn holder_of<'a>(
     directory: BorrowedFd<'_>,
     path: &'a Path,
-) -> io::Result<Option<(OwnedFd, &'a OsStr)>> {
+) -> Result<Option<(OwnedFd, &'a OsStr)>, (PathBuf, io::Error)> {
     let Some(name) = path.file_name() else { return Ok(None) };
-    let mut holder = directory.try_clone_to_owned()?;
+    let mut way = PathBuf::new();
+    let mut holder = directory.try_clone_to_owned().map_err(|e| (way.clone(), e))?;
     for part in path.parent().into_iter().flat_map(Path::components) {
+        way.push(part);
         holder = match open_in(holder.as_fd(), part.as_os_str()) {
             Ok(opened) => opened,
             Err(e) if is_not_there(&e) => return Ok(None),
-            Err(e) => return Err(e),
+            Err(e) => return Err((way, e)),
         };
     }
     Ok(Some((holder, name)))

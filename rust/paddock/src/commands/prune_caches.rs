@@ -1,6 +1,7 @@
 //! `paddock prune --caches`.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -13,6 +14,8 @@ use crate::output::{complain, print, shown};
 
 /// A cache, and what became of it; nothing, where it was only to be told.
 type Outcome = (Cache, Option<Freed>);
+/// A directory in a home that could not be looked into, and why.
+type Closed = (PathBuf, io::Error);
 
 /// Tells what the caches in private homes take up, and frees it once that is wanted; 0
 /// when nothing that was to go is there still.
@@ -27,13 +30,16 @@ pub(crate) fn prune_caches(named: &str, options: &cli::Prune) -> Result<u8, Erro
         }
     };
     let mut caches: Vec<(String, Vec<Cache>)> = Vec::new();
+    let mut closed: Vec<Closed> = Vec::new();
     for agent in agents {
-        let found = find(&agent, &directories)?;
-        caches.push((agent, found));
+        let found = find(&agent, &directories);
+        closed.extend(found.closed);
+        caches.push((agent, found.caches));
     }
     let is_nothing = caches.iter().all(|(_, caches)| caches.is_empty());
     if !options.json {
         list(&caches)?;
+        closed.iter().for_each(|closed| complain(describe_closed(closed)));
     }
     let is_decided = options.dry_run || options.yes || is_nothing;
     if !is_decided && !confirm(options.json)? {
@@ -48,7 +54,7 @@ pub(crate) fn prune_caches(named: &str, options: &cli::Prune) -> Result<u8, Erro
             outcomes.extend(caches.into_iter().zip(freed.into_iter().map(Some)));
         }
     }
-    tell(&outcomes, !named.is_empty(), options)
+    tell(&outcomes, &closed, !named.is_empty(), options)
 }
 
 /// What is there, before it is asked about.
@@ -78,10 +84,15 @@ fn confirm(is_json: bool) -> Result<bool, Error> {
     let _ = output.flush();
     let mut answer = String::new();
     let _ = input.lock().read_line(&mut answer);
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-fn tell(outcomes: &[Outcome], is_named: bool, options: &cli::Prune) -> Result<u8, Error> {
+fn tell(
+    outcomes: &[Outcome],
+    closed: &[Closed],
+    is_named: bool,
+    options: &cli::Prune,
+) -> Result<u8, Error> {
     let freed: u64 = outcomes
         .iter()
         .filter(|(_, freed)| matches!(freed, Some(Freed::Removed)))
@@ -96,6 +107,9 @@ fn tell(outcomes: &[Outcome], is_named: bool, options: &cli::Prune) -> Result<u8
         let caches: Vec<Value> = outcomes.iter().map(value).collect();
         print(json!({
             "schema": 1, "dryRun": options.dry_run, "caches": caches, "freed": freed,
+            "errors": closed.iter().map(|(path, e)| json!({
+                "path": path.to_string_lossy(), "error": e.to_string(), "next": opens(path),
+            })).collect::<Vec<_>>(),
         }))?;
     } else {
         let mut told: Vec<String> = Vec::new();
@@ -112,7 +126,16 @@ fn tell(outcomes: &[Outcome], is_named: bool, options: &cli::Prune) -> Result<u8
         }
     }
     let is_left = outcomes.iter().any(|(_, freed)| stays(freed));
-    Ok(if is_left { status::FAILED } else { 0 })
+    Ok(if is_left || !closed.is_empty() { status::FAILED } else { 0 })
+}
+
+/// What to type, to have it looked into the next time.
+fn opens(closed: &Path) -> String {
+    format!("chmod u+rwx {}", shown(closed))
+}
+
+fn describe_closed((path, error): &Closed) -> String {
+    format!("{} could not be looked into: {error}\n  next: {}", shown(path), opens(path))
 }
 
 fn describe(cache: &Cache, freed: Option<&Freed>) -> Option<String> {

@@ -456,6 +456,8 @@ impl<'a> Keeper<'a> {
             keeper,
         );
         record.form = plan.form;
+        let homes = &plan.agent.file.name;
+        record.homes = (homes != plan.agent.called()).then(|| homes.clone());
         record.shared = plan.shared_directories().into_iter().map(Into::into).collect();
         record.pane = OwnPane::of_this_process(plan.agent.file.herdr_kind())
             .map(|pane| HerdrPane { socket: pane.socket().into(), pane_id: pane.pane_id().into() });

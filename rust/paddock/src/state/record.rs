@@ -37,6 +37,9 @@ pub(crate) struct Record {
     pub(crate) schema: u32,
     pub(crate) launch: LaunchId,
     pub(crate) agent: String,
+    /// The name of its private homes, where that is another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) homes: Option<String>,
     pub(crate) tier: Tier,
     /// What of the agent was launched; a pair, before there was anything else.
     #[serde(default)]
@@ -96,6 +99,11 @@ pub(crate) struct Part {
 }
 
 impl Record {
+    /// The name of the agent's private homes.
+    pub(crate) fn homes(&self) -> &str {
+        self.homes.as_deref().unwrap_or(&self.agent)
+    }
+
     pub(crate) fn new(
         launch: LaunchId,
         agent: String,
@@ -108,6 +116,7 @@ impl Record {
             schema: SCHEMA,
             launch,
             agent,
+            homes: None,
             tier,
             form: Form::default(),
             workspace,
