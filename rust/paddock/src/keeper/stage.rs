@@ -11,7 +11,9 @@ use warden::Link;
 use super::home;
 use crate::caches;
 use crate::error::Error;
-use crate::launch::{Directories, Plan, make_private_home, on_host, private_directory};
+use crate::launch::{
+    Directories, Plan, make_holder_of_homes, make_private_home, on_host, private_directory,
+};
 
 /// What a launch has on disk while it lives. Dropping it removes everything
 /// but the record and the ledger.
@@ -33,13 +35,9 @@ impl Stage {
         private_directory(&directories.runtime)?;
         private_directory(&directories.state)?;
         private_directory(&directories.launches())?;
-        private_directory(&directories.data)?;
-        private_directory(&directories.data.join("homes"))?;
-        private_directory(&directories.data.join("homes").join(&plan.agent.file.name))?;
-        let homes_in_use = caches::in_use(&plan.agent.file.name, directories).map_err(|e| {
-            let path = directories.data.join("homes").join(&plan.agent.file.name);
-            Error::DirectoryUnusable { path, reason: e.to_string() }
-        })?;
+        let path = make_holder_of_homes(directories, &plan.agent)?;
+        let homes_in_use = caches::in_use(&plan.agent.file.name, directories)
+            .map_err(|e| Error::DirectoryUnusable { path, reason: e.to_string() })?;
         let client = plan.client.as_ref().map(|client| &client.half);
         for half in [&plan.server].into_iter().chain(client) {
             make_private_home(directories, &plan.agent, &half.home)?;

@@ -22,8 +22,21 @@ pub(crate) fn make_private_home(
     agent: &Agent,
     home: &Path,
 ) -> Result<(), Error> {
+    make_holder_of_homes(directories, agent)?;
+    private_directory(home)
+}
+
+/// Makes the directory that holds the agent's homes, where it is not there.
+///
+/// # Errors
+/// As [`make_private_home`].
+pub(crate) fn make_holder_of_homes(
+    directories: &Directories,
+    agent: &Agent,
+) -> Result<PathBuf, Error> {
     let homes = directories.data.join("homes");
     let of_agent = homes.join(&agent.file.name);
-    let all: [&Path; 4] = [&directories.data, &homes, &of_agent, home];
-    all.into_iter().try_for_each(private_directory)
+    let all: [&Path; 3] = [&directories.data, &homes, &of_agent];
+    all.into_iter().try_for_each(private_directory)?;
+    Ok(of_agent)
 }

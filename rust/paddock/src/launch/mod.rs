@@ -50,7 +50,7 @@ pub(crate) use form::Form;
 pub(crate) use git::{GitRules, GitSettings, Kept as KeptOfGit, check_mounts};
 pub(crate) use granted::Kept;
 pub(crate) use half::{AgentHalf, Client};
-pub(crate) use homes::{make_private_home, private_home};
+pub(crate) use homes::{make_holder_of_homes, make_private_home, private_home};
 pub(crate) use hosts::{canonical_host, host_and_ports, policy, with_port};
 pub(crate) use id::LaunchId;
 pub(crate) use paths::Paths;
