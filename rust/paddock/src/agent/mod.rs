@@ -16,7 +16,7 @@ mod version;
 pub(crate) use catalogue::{Agent, MOST, known_agents, load, load_directory, variants};
 pub(crate) use check::{Wrong, check_text, line_of};
 pub(crate) use file::{AgentFile, Half, HomeOf, LinkKind, LinkSettings};
-pub(crate) use import::{Import, ImportHome, Imported};
+pub(crate) use import::{Import, ImportHome, Imported, stays_below};
 #[cfg(test)]
 pub(crate) use keys::KEYS as AGENT_KEYS;
 pub(crate) use profile::{check as check_profile, problems as profile_problems};

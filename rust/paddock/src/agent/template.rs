@@ -39,7 +39,17 @@ impl Values {
     /// Some value for each name that a launch has one for: to find out whether a template
     /// can be filled in.
     pub(crate) fn of_any_launch() -> Self {
-        Self(NAMES.iter().map(|name| (*name, "x".into())).collect())
+        let mut any = Self::default();
+        for name in NAMES {
+            any.0.entry(name).or_insert_with(|| "x".into());
+        }
+        any
+    }
+
+    /// The same but for values that are not everybody's.
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        self.0.retain(|name, _| !names.contains(name));
+        self
     }
 
     pub(crate) fn set(&mut self, name: &'static str, value: impl AsRef<OsStr>) {

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::agent_reads::{expand, refuse_too_much};
-use super::{Directories, half, hosts};
-use crate::agent::{self, AgentFile, Half, Values, Wrong, check_text, line_of, profile_problems};
+use super::{Directories, half, hosts, sockets};
+use crate::agent::{
+    self, AgentFile, Half, LinkKind, Values, Wrong, check_text, line_of, profile_problems,
+};
 use crate::error::Error;
 use crate::files::read_plain;
 
@@ -99,9 +101,28 @@ fn check_values(file: &AgentFile, directories: &Directories) -> Vec<Finding> {
     let mut add = |steps: &[&str], what: String| {
         found.push((steps.iter().map(|step| (*step).to_owned()).collect(), what));
     };
-    for host in &file.hosts {
+    let of_login = file.login.iter().flat_map(|login| &login.hosts);
+    let of_login = of_login.map(|host| (&["login", "hosts"][..], host));
+    for (steps, host) in file.hosts.iter().map(|host| (&["hosts"][..], host)).chain(of_login) {
         if let Err(error) = hosts::policy(std::slice::from_ref(host), &BTreeMap::new()) {
-            add(&["hosts"], error.to_string());
+            add(steps, error.to_string());
+        }
+    }
+    let mut directories_of_sockets = Vec::new();
+    for template in &file.sockets {
+        match sockets::directory_of(template, &Values::default()) {
+            Ok(directory) => directories_of_sockets.push(directory),
+            Err(reason) => add(&["sockets"], reason),
+        }
+    }
+    // Without its directories nothing can be said of the link.
+    let link = file.pair.as_ref().map(|pair| &pair.link);
+    if let Some(at) = link.and_then(|link| link.at.as_ref())
+        && directories_of_sockets.len() == file.sockets.len()
+    {
+        let values = Values::of_any_launch().without(&["bridge", "home", "temporary"]);
+        if let Err(reason) = sockets::own_link(at, &directories_of_sockets, &values) {
+            add(&["link", "at"], reason);
         }
     }
     for path in &file.read {
@@ -122,8 +143,13 @@ fn check_values(file: &AgentFile, directories: &Directories) -> Vec<Finding> {
         add(&["program", "names"], "it has no name to look for".into());
     }
     let pair = file.pair.iter().flat_map(|p| [("server", &p.server), ("client", &p.client)]);
-    for (name, half) in pair.chain(file.solo.iter().map(|solo| ("solo", solo))) {
-        for (steps, what) in half_templates(half).chain(half::problems_of(half)) {
+    let login = own_of_login(file);
+    let halves = pair.chain(file.solo.iter().map(|solo| ("solo", solo)));
+    for (name, half) in halves.chain(login.iter().map(|login| ("login", login))) {
+        let is_bridged = name == "client" && link.is_some_and(|l| l.kind == LinkKind::Stdio);
+        let values = Values::of_any_launch();
+        let values = if is_bridged { values } else { values.without(&["bridge"]) };
+        for (steps, what) in half_templates(half, &values).chain(half::problems_of(half)) {
             let steps = [vec![name.to_owned()], steps].concat();
             found.push((steps, what));
         }
@@ -131,9 +157,15 @@ fn check_values(file: &AgentFile, directories: &Directories) -> Vec<Finding> {
     found
 }
 
+/// What a sign-in has of its own, beside what it takes from the server.
+fn own_of_login(file: &AgentFile) -> Option<Half> {
+    let (login, half) = (file.login.as_ref()?, file.to_sign_in()?);
+    let (directories, seed, drop) = (Vec::new(), Vec::new(), Vec::new());
+    Some(Half { set: login.set.clone(), directories, seed, drop, ..half })
+}
+
 /// Templates that name what no launch has.
-fn half_templates(half: &Half) -> impl Iterator<Item = Finding> {
-    let values = Values::of_any_launch();
+fn half_templates(half: &Half, values: &Values) -> impl Iterator<Item = Finding> {
     let key = |steps: &[&str]| -> Vec<String> { steps.iter().map(|s| (*s).to_owned()).collect() };
     let mut templates: Vec<(Vec<String>, &String)> = Vec::new();
     templates.extend(half.argv.iter().map(|word| (key(&["argv"]), word)));
@@ -202,6 +234,51 @@ mod tests {
             assert!(found.iter().any(|told| told.starts_with(wanted)), "{wanted}: {found:#?}");
         }
         assert_eq!(found.len(), 13, "{found:#?}");
+    }
+
+    #[test]
+    fn a_sign_in_sockets_and_a_link_are_looked_at_too() {
+        let head = format!("{HEAD}program.names = [\"x\"]\n");
+        let file = |sockets: &str, link: &str, word: &str| {
+            format!(
+                "{head}sockets = [\"{sockets}\"]\n[login]\nargv = [\"{word}\"]\n\
+                 hosts = [\"a.test\"]\nset = {{ A = \"{{home}}\" }}\n[link]\n{link}\n\
+                 [server]\nargv = [\"{{program}}\"]\n[client]\nargv = [\"{{program}}\"]\n"
+            )
+        };
+        let own = |at: &str| format!("kind = \"own\"\nat = \"{at}\"");
+        let problems = |text: &str| {
+            check(&[("agent.toml", text), ("server.json", POLICY), ("client.json", POLICY)])
+        };
+        let good = file("/tmp/x-{uid}", &own("/tmp/x-{uid}/*/s"), "{program}");
+        assert_eq!(problems(&good), Vec::<String>::new(), "control");
+        for (text, wanted) in [
+            (good.replace("argv = [\"{program}\"]\nhosts", "argv = []\nhosts"), "5: login.argv: "),
+            (good.replace("a.test", "a b"), "6: login.hosts: "),
+            (good.replace("{home}", "{nothing}"), "7: login.set.A: \"{nothing}\""),
+            (good.replace("{ A =", "{ LD_X ="), "7: login.set.LD_X: the variable"),
+            (file("/tmp/x", &own("/tmp/x/s"), "{nothing}"), "5: login.argv: \"{nothing}\""),
+            (file("/tmp/x", &own("/tmp/x/s"), "{bridge}"), "5: login.argv: \"{bridge}\""),
+            (file("/run/x", &own("/run/x/s"), "x"), "3: sockets: "),
+            (file("/tmp/x", &own("/tmp/y/s"), "x"), "10: link.at: "),
+            (file("/tmp/x", &own("/tmp/x/{home}"), "x"), "10: link.at: "),
+        ] {
+            let found = problems(&text);
+            let wanted = format!("agent.toml:{wanted}");
+            assert!(found.len() == 1 && found[0].starts_with(&wanted), "{wanted}: {found:#?}");
+        }
+        // A bridge is the client's alone, and only one of a link of that kind.
+        let stdio = file("/tmp/x", "kind = \"stdio\"", "x");
+        let client = "[client]\nargv = [\"{program}\"";
+        let bridged = stdio.replace(client, "[client]\nargv = [\"{bridge}\"");
+        assert_eq!(problems(&bridged), Vec::<String>::new(), "control");
+        let server =
+            stdio.replace("[server]\nargv = [\"{program}\"", "[server]\nargv = [\"{bridge}\"");
+        let tcp = bridged.replace("stdio", "tcp");
+        for (text, wanted) in [(server, "server.argv: "), (tcp, "client.argv: ")] {
+            let found = problems(&text);
+            assert!(found.len() == 1 && found[0].contains(wanted), "{wanted}: {found:#?}");
+        }
     }
 
     #[test]

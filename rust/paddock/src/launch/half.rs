@@ -10,7 +10,7 @@ use super::homes::private_home;
 use super::shell::Shell;
 use super::toolchains::Toolchains;
 use super::{Form, Found, Paths, Request, Tier, sockets};
-use crate::agent::{Agent, Half, HomeOf, LinkKind, Values};
+use crate::agent::{Agent, Half, HomeOf, LinkKind, Values, stays_below};
 use crate::error::Error;
 use crate::gate::herdr::OwnPane;
 use crate::output::shown;
@@ -137,7 +137,8 @@ impl Halves<'_> {
                     (LinkKind::Tcp, Some(path)) => Link::Http(self.port, path.clone()),
                     (LinkKind::Own, _) => {
                         let at = link.at.as_deref().unwrap_or_default();
-                        sockets::own_link(self.agent, at, self.sockets, self.values)?
+                        sockets::own_link(at, self.sockets, self.values)
+                            .map_err(|reason| unusable(self.agent, reason))?
                     }
                 };
                 Ok(Made {
@@ -259,10 +260,11 @@ pub(super) fn problems_of(settings: &Half) -> Vec<(Vec<String>, String)> {
 
 /// Refuses a path that leads out of a home, or is the home.
 fn below_home(path: &Path) -> Result<(), String> {
-    let mut parts = path.components().peekable();
-    let is_below =
-        parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)));
-    if is_below { Ok(()) } else { Err(format!("{} is not a path below the home", shown(path))) }
+    if stays_below(path) {
+        Ok(())
+    } else {
+        Err(format!("{} is not a path below the home", shown(path)))
+    }
 }
 
 fn argv(

@@ -28,19 +28,10 @@ pub(super) fn shared(
     tier: Tier,
     values: &Values,
 ) -> Result<Vec<PathBuf>, Error> {
-    let directories = agent.file.sockets.iter().map(|template| {
-        let path = values.fill(template).map(PathBuf::from);
-        let path = path.map_err(|reason| unusable(agent, reason))?;
-        let is_one = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
-        if path.parent() == Some(Path::new(SHARED))
-            && path.strip_prefix(SHARED).is_ok_and(is_one)
-            && path.file_name().is_some()
-        {
-            return Ok(path);
-        }
-        let reason = format!("sockets are in directories right below {SHARED}, not {template:?}");
-        Err(unusable(agent, reason))
-    });
+    let directories =
+        agent.file.sockets.iter().map(|template| {
+            directory_of(template, values).map_err(|reason| unusable(agent, reason))
+        });
     let directories: Vec<PathBuf> = directories.collect::<Result<_, _>>()?;
     match directories.first() {
         Some(first) if !tier.has_veil() && chosen.client.is_some() => Err(Error::SharedSockets {
@@ -52,6 +43,22 @@ pub(super) fn shared(
         _ if !tier.has_veil() => Ok(Vec::new()),
         _ => Ok(directories),
     }
+}
+
+/// The directory that `template` names.
+///
+/// # Errors
+/// Why there are no sockets.
+pub(super) fn directory_of(template: &str, values: &Values) -> Result<PathBuf, String> {
+    let path = values.fill(template).map(PathBuf::from)?;
+    let is_one = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
+    if path.parent() == Some(Path::new(SHARED))
+        && path.strip_prefix(SHARED).is_ok_and(is_one)
+        && path.file_name().is_some()
+    {
+        return Ok(path);
+    }
+    Err(format!("sockets are in directories right below {SHARED}, not {template:?}"))
 }
 
 /// Refuses what would put a directory of this host in the place of one of `sockets`.
@@ -73,14 +80,9 @@ pub(super) fn refuse_over<'a>(
 /// Where the halves meet, for a link of the agent's own sockets.
 ///
 /// # Errors
-/// When that is in none of `sockets`.
-pub(super) fn own_link(
-    agent: &Agent,
-    at: &str,
-    sockets: &[PathBuf],
-    values: &Values,
-) -> Result<Link, Error> {
-    let path = values.fill(at).map(PathBuf::from).map_err(|reason| unusable(agent, reason))?;
+/// When that is in none of `sockets`: why.
+pub(super) fn own_link(at: &str, sockets: &[PathBuf], values: &Values) -> Result<Link, String> {
+    let path = values.fill(at).map(PathBuf::from)?;
     let parts = || path.components();
     let is_plain = parts().skip(1).all(|part| matches!(part, Component::Normal(_)));
     let stars = parts().filter(|part| part.as_os_str() == "*").count();
@@ -88,8 +90,7 @@ pub(super) fn own_link(
     if is_plain && stars <= 1 && path.to_str().is_some() && sockets.iter().any(is_below) {
         return Ok(Link::Own(path));
     }
-    let reason = format!("{at:?} is no socket below what `sockets` names, with one * at most");
-    Err(unusable(agent, reason))
+    Err(format!("{at:?} is no socket below what `sockets` names, with one * at most"))
 }
 
 /// Where on this host the launch keeps what is at `path` in its veil.
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn the_halves_meet_below_them() {
         let own = [PathBuf::from("/tmp/own")];
-        let link = |at: &str| own_link(&claude(), at, &own, &Values::default());
+        let link = |at: &str| own_link(at, &own, &Values::default());
         for good in ["/tmp/own/s", "/tmp/own/*/s", "/tmp/own/{uid}/*"] {
             assert!(matches!(link(good), Ok(Link::Own(_))), "{good}");
         }
