@@ -95,12 +95,30 @@ fn server(plan: &Value, has_client: bool, home: &Path) -> Vec<String> {
         format!("hosts, by the guard: {}", listed(&hosts))
     });
     if let Some(race) = plan["unixRace"].as_str() {
-        words.push(format!("sockets: the gate alone; {}", listed(&[race])));
+        words.push(format!("sockets: {}; {}", sockets(plan), listed(&[race])));
     }
     if !has_client {
         words.push("the terminal: it has no client".into());
     }
     words
+}
+
+/// Where the server makes and reaches sockets, as the words say with which it is started.
+fn sockets(plan: &Value) -> String {
+    let argv: Vec<&str> = plan["layers"]["server"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let granted = argv.windows(2).filter(|pair| pair[0] == "--allow-unix-socket-subtree-bind");
+    let granted: Vec<&str> = granted.map(|pair| pair[1]).collect();
+    let own = if argv.contains(&"--allow-unix-socket-bind") { ", the link" } else { "" };
+    if granted.is_empty() {
+        let only = if own.is_empty() { " alone" } else { "" };
+        return format!("the gate{only}{own}");
+    }
+    format!("the gate{own}, its own below {}", listed(&granted))
 }
 
 fn client(plan: &Value, home: &Path) -> Vec<String> {
@@ -194,6 +212,21 @@ mod tests {
                 "sockets: the gate alone; veil: none are there",
             ]
         );
+        let mut plan = plan();
+        let [link, below] = ["--allow-unix-socket-bind", "--allow-unix-socket-subtree-bind"];
+        for (argv, wanted) in [
+            (json!(["nono", link, "/l"]), "sockets: the gate, the link; veil"),
+            (json!(["nono", below, "/tmp"]), "sockets: the gate, its own below /tmp; veil"),
+            (
+                json!(["nono", link, "/l", below, "/tmp/a", below, "/tmp"]),
+                "sockets: the gate, the link, its own below /tmp/a, /tmp; veil",
+            ),
+        ] {
+            plan["layers"]["server"] = argv;
+            let policy = Policy::of_plan(&plan, Path::new("/home/me"));
+            let told = policy.layers[2].words.last().unwrap();
+            assert!(told.starts_with(wanted), "{told}");
+        }
     }
 
     #[test]

@@ -101,7 +101,10 @@ pub(super) fn details() -> Details {
 pub(super) fn policy() -> Policy {
     let plan = json!({
         "tier": "sealed", "workspace": "/home/me/app", "unixRace": "veil: none are there",
-        "layers": { "veil": ["bwrap"], "pen": ["nono"], "server": ["nono"], "client": ["nono"] },
+        "layers": {
+            "veil": ["bwrap"], "pen": ["nono"], "client": ["nono"],
+            "server": ["nono", "--allow-unix-socket-subtree-bind", "/tmp"],
+        },
         "grants": [{ "layer": "server", "access": "read", "path": "/usr/lib/node" }],
         "ports": { "server": 4001, "guard": 4002 }, "hosts": ["api.example.com", "*.code.test"],
     });

@@ -94,7 +94,7 @@ fn the_list_is_beside_the_details_where_there_is_room() {
     │                                                                    ││ │ │ │ workspace, read and written: /home/me/app                    │
     │                                                                    ││ │ │ │ read: /usr/lib/node                                          │
     │                                                                    ││ │ │ │ hosts, by the guard: api.example.com, *.code.test            │
-    │                                                                    ││ │ │ │ sockets: the gate alone; veil: none are there                │
+    │                                                                    ││ │ │ │ sockets: the gate, its own below /tmp; veil: none are there  │
     │                                                                    ││ │ │ │ ✓ 17705 supervisor nono run --silent                         │
     │                                                                    ││ │ │ │   ✓ 17711 warden paddock-warden server                       │
     │                                                                    ││ │ │ │     ✓ 17714 codex app-server                                 │
