@@ -188,8 +188,9 @@ fn an_agent_that_meets_at_a_socket_is_refused_in_strict_before_anything_starts()
         run.stderr,
         "paddock: the client of agent standin meets its server at an AF_UNIX socket, and unix = \
          \"strict\" lets it have none\n\
-\x20 next: have them meet at a port (link.kind = \"tcp\" in its agent file), or in the \
-         configuration: [agents.standin] unix = \"mediated\"\n"
+\x20 next: in the configuration: [agents.standin] unix = \"mediated\"; paddock run --solo \
+         standin has one process, where its agent file has [solo]; of an agent of your own the \
+         halves can meet at a port instead (link.kind = \"tcp\")\n"
     );
     assert_eq!(host.records().len(), launches);
     host.assert_nothing_left();

@@ -274,8 +274,9 @@ impl Error {
             Self::SocketPath { .. } => "set XDG_RUNTIME_DIR to a shorter path".into(),
             Self::StateVersion { .. } => "use the paddock that wrote it, or remove the file".into(),
             Self::UnixLink { agent } => format!(
-                "have them meet at a port (link.kind = \"tcp\" in its agent file), or in the \
-                 configuration: [agents.{agent}] unix = \"mediated\""
+                "in the configuration: [agents.{agent}] unix = \"mediated\"; paddock run --solo \
+                 {agent} has one process, where its agent file has [solo]; of an agent of your own \
+                 the halves can meet at a port instead (link.kind = \"tcp\")"
             ),
             Self::Workspace { .. } => "paddock run --workspace DIR names another".into(),
             Self::BadProgram { .. } => {
