@@ -80,6 +80,14 @@ fn a_sign_in_reaches_its_hosts_and_keeps_what_it_got_in_the_private_home() {
         let record = host.records().pop().unwrap();
         assert_eq!((&record["form"], &record["status"]), (&json!("login"), &json!(0)));
         assert_eq!(record["workspace"], json!(host.agent_home("signer", "server")));
+        // Nothing on the host obeys what is in a private home.
+        let looked_at: Vec<Value> = host
+            .ledger()
+            .into_iter()
+            .filter(|line| line["event"] == "obeyed")
+            .map(|line| line["lookedAt"].clone())
+            .collect();
+        assert_eq!(looked_at, [json!(0)], "{tier}");
         host.assert_nothing_left();
 
         // The control: in a run the same program asks the same service in vain.
