@@ -84,8 +84,10 @@ impl Agent {
 pub(crate) fn known_agents(own: &Path) -> Vec<String> {
     let mut names: Vec<String> = SHIPPED.iter().map(|shipped| shipped.name.to_owned()).collect();
     for entry in std::fs::read_dir(own).into_iter().flatten().flatten() {
-        if entry.path().join("agent.toml").is_file()
+        // One with another name cannot be called.
+        if entry.path().join("agent.toml").symlink_metadata().is_ok()
             && let Ok(name) = entry.file_name().into_string()
+            && is_name(&name)
         {
             names.push(name);
         }
