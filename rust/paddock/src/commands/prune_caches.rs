@@ -38,8 +38,12 @@ pub(crate) fn prune_caches(named: &str, options: &cli::Prune) -> Result<u8, Erro
     }
     let is_nothing = caches.iter().all(|(_, caches)| caches.is_empty());
     if !options.json {
-        list(&caches)?;
-        closed.iter().for_each(|closed| complain(describe_closed(closed)));
+        if !is_nothing || closed.is_empty() {
+            list(&caches)?;
+        }
+        for closed in &closed {
+            complain(describe_closed(closed));
+        }
     }
     let is_decided = options.dry_run || options.yes || is_nothing;
     if !is_decided && !confirm(options.json)? {
