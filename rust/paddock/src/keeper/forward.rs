@@ -63,6 +63,12 @@ struct Taken {
     server: Option<u16>,
 }
 
+impl Taken {
+    fn of(guard: u16, link: Option<&Link>) -> Self {
+        Self { guard, server: link.and_then(Link::port) }
+    }
+}
+
 /// A forward that counts as open for as long as this lives.
 struct Open(Arc<AtomicUsize>);
 
@@ -75,8 +81,7 @@ impl Drop for Open {
 impl Forwarder {
     pub(super) fn new(keeper: &Keeper<'_>) -> Self {
         let plan = keeper.plan;
-        let server = matches!(plan.link(), Some(Link::Tcp(_))).then_some(plan.ports.server);
-        let taken = Taken { guard: plan.ports.guard, server };
+        let taken = Taken::of(plan.ports.guard, plan.link());
         Self {
             roster: keeper.roster.clone(),
             ledger: keeper.ledger.clone(),
@@ -212,6 +217,15 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
     use super::*;
+
+    #[test]
+    fn the_port_at_which_an_agents_halves_meet_is_taken_whatever_they_speak() {
+        let server = |link: &Link| Taken::of(4601, Some(link)).server;
+        assert_eq!(server(&Link::Tcp(4600)), Some(4600));
+        assert_eq!(server(&Link::Http(4600, "/ready".into())), Some(4600));
+        assert_eq!(server(&Link::Unix("/l/s".into())), None);
+        assert_eq!(Taken::of(4601, None).server, None);
+    }
 
     fn forwarder(taken: Option<Taken>) -> Forwarder {
         let file = confine::proc::executable(confine::Pid::of_self()).unwrap();
