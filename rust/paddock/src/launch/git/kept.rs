@@ -1,6 +1,7 @@
 //! What of a repository the veil keeps read-only, though it lies where the agent may
 //! write: hooks, settings, and what leads git to others.
 
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use crate::output::shown;
 const MOST: usize = 64;
 /// So many directories are looked into for them, so deep.
 const MOST_LOOKED_INTO: usize = 512;
+/// So many names are read for it: an agent can make any number of them.
+const MOST_NAMES: usize = 10_000;
 const DEEPEST: usize = 8;
 
 /// By which git runs programs or finds others.
@@ -151,7 +154,7 @@ impl Keeper<'_> {
         let all = repository.join("modules");
         let mut found: Vec<PathBuf> = Vec::new();
         let mut pending = vec![(all.clone(), 0)];
-        let mut looked_into = 0;
+        let (mut looked_into, mut left) = (0, MOST_NAMES);
         while let Some((directory, depth)) = pending.pop() {
             looked_into += 1;
             if found.len() > MOST || looked_into > MOST_LOOKED_INTO {
@@ -162,8 +165,11 @@ impl Keeper<'_> {
                 found.push(directory);
                 continue;
             }
-            if depth < DEEPEST {
-                pending.extend(directories_in(&directory).map(|path| (path, depth + 1)));
+            match directories_in(&directory, &mut left) {
+                Some(below) if depth < DEEPEST || below.is_empty() => {
+                    pending.extend(below.into_iter().map(|path| (path, depth + 1)));
+                }
+                _ => return self.keep_whole(&all, "submodules"),
             }
         }
         for module in found {
@@ -177,7 +183,10 @@ impl Keeper<'_> {
     /// are the agent can write the other end, too.
     fn worktrees_of(&mut self, root: &Path, repository: &Path) {
         let all = repository.join("worktrees");
-        let outside = directories_in(&all).filter(|private| {
+        let Some(there) = directories_in(&all, &mut { MOST_LOOKED_INTO }) else {
+            return self.keep_whole(&all, "linked worktrees");
+        };
+        let outside = there.into_iter().filter(|private| {
             let text = read_plain(&private.join("gitdir"), 8 << 10).unwrap_or_default();
             let place = private.join(Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end())));
             place.canonicalize().is_ok_and(|place| !place.starts_with(root))
@@ -200,17 +209,32 @@ impl Keeper<'_> {
             self.kept.read_only.push(directory.to_owned());
             let directory = shown(directory);
             self.kept.told.push(format!(
-                "{directory} is read-only in this launch, as a whole: it has more than {MOST} \
-                 repositories of {of}"
+                "{directory} is read-only in this launch, as a whole: more than {MOST} \
+                 repositories of {of} are in it, or not all of it could be looked into"
             ));
         }
     }
 }
 
-fn directories_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    directories.map(|entry| entry.path())
+/// The directories in one, if all of its names can be read, and are no more than are
+/// `left`.
+fn directories_in(directory: &Path, left: &mut usize) -> Option<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Some(Vec::new());
+        }
+        Err(_) => return None,
+    };
+    let mut directories = Vec::new();
+    for entry in entries {
+        let entry = entry.ok()?;
+        *left = left.checked_sub(1)?;
+        if entry.file_type().ok()?.is_dir() {
+            directories.push(entry.path());
+        }
+    }
+    Some(directories)
 }
 
 /// Whether each of `kept` is, in that mount table (`proc_pid_mountinfo(5)`), a mount of the
@@ -360,6 +384,42 @@ mod tests {
         let path = root.join(".git/hooks");
         let grant = Grant { layer: "server", access: Access::ReadWrite, path, is_file: false };
         assert_eq!(kept(&root, &[grant]).read_only.len(), found.read_only.len() - 1);
+    }
+
+    #[test]
+    fn what_is_too_deep_or_too_much_is_kept_as_a_whole() {
+        let whole = |name: &str, make: &dyn Fn(&Path)| {
+            let ground = tempfile::tempdir().unwrap();
+            let root = ground.path().canonicalize().unwrap();
+            repository(&root);
+            let all = root.join(".git").join(name);
+            make(&all);
+            let found = kept(&root, &[]);
+            let told = found.told.iter().any(|told| told.contains("as a whole"));
+            assert_eq!(told, found.read_only.contains(&all), "{found:?}");
+            told
+        };
+        let deep = |parts: &str| {
+            let parts = parts.to_owned();
+            move |all: &Path| {
+                let module = all.join(&parts);
+                for name in ["objects", "refs", "hooks"] {
+                    fs::create_dir_all(module.join(name)).unwrap();
+                }
+                fs::write(module.join("HEAD"), "").unwrap();
+            }
+        };
+        assert!(!whole("modules", &deep("1/2/3/4/5/6/7/8")), "control");
+        assert!(whole("modules", &deep("1/2/3/4/5/6/7/8/9")));
+        let many = |count: usize| {
+            move |all: &Path| {
+                fs::create_dir_all(all).unwrap();
+                (0..count).for_each(|n| fs::write(all.join(n.to_string()), "").unwrap());
+            }
+        };
+        assert!(!whole("modules", &many(9)) && !whole("worktrees", &many(9)), "control");
+        assert!(whole("modules", &many(MOST_NAMES + 1)));
+        assert!(whole("worktrees", &many(MOST_LOOKED_INTO + 1)));
     }
 
     #[test]
