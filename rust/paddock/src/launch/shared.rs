@@ -1,9 +1,12 @@
 //! A person's own state of an agent, shared with its launches: by the person's explicit
 //! choice, and only where the veil can show it at another path.
 
+use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::process::getuid;
 use serde::Deserialize;
 
 use super::Tier;
@@ -51,6 +54,43 @@ pub(crate) struct SharedState {
     pub(crate) layer: &'static str,
     /// Inside.
     pub(crate) at: PathBuf,
+    /// Which directory it was when the launch was planned.
+    pub(super) identity: Identity,
+}
+
+/// Device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Self(metadata.dev(), metadata.ino())
+    }
+}
+
+impl SharedState {
+    /// Whether a veil with this `root` shows that very directory. Between the plan and
+    /// the veil somebody could have put a link in the place of one on the way to it.
+    ///
+    /// # Errors
+    /// The path, and what it is.
+    pub(crate) fn check_in(&self, root: &Path) -> Result<(), String> {
+        let at = root.join(self.at.strip_prefix("/").unwrap_or(&self.at));
+        let named = || format!("{} at {}", shown(&self.own), shown(&self.at));
+        match at.symlink_metadata() {
+            Ok(is) if Identity::of(&is) == self.identity => Ok(()),
+            Ok(_) => Err(format!("{} is another directory than it was", named())),
+            Err(e) => Err(format!("{} cannot be confirmed: {e}", named())),
+        }
+    }
+}
+
+/// A directory of the person's own, no link on the way to it.
+fn own_directory(path: &Path) -> Option<Identity> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS).ok()?;
+    let metadata = File::from(found).metadata().ok()?;
+    (metadata.uid() == getuid().as_raw()).then(|| Identity::of(&metadata))
 }
 
 /// What of the person's keys and settings `own` has, or is a part of. Settings of the
@@ -104,13 +144,10 @@ pub(super) fn share(
             let reason = format!("{reason}: keys and settings are in {}", shown(&secret));
             return refuse(reason, format!("take it out of state in the agent file, {private}"));
         }
-        let is_mine = own.metadata().is_ok_and(|metadata| {
-            metadata.is_dir() && metadata.uid() == rustix::process::getuid().as_raw()
-        });
-        if !is_mine {
+        let Some(identity) = own_directory(&own) else {
             let next = format!("see what it is: ls -ld {}, {private}", quoted(&shown(&own)));
             return refuse(format!("{} is no directory of yours", shown(&own)), next);
-        }
+        };
         let mut put = |layer, half: &mut AgentHalf, is_asked: bool| {
             let (at, has_it) = (half.home.join(below), half.directories.contains(below));
             // A half in the other's home has what is there.
@@ -121,7 +158,7 @@ pub(super) fn share(
             if !has_it {
                 half.directories.push(below.clone());
             }
-            shared.push(SharedState { own: own.clone(), layer, at });
+            shared.push(SharedState { own: own.clone(), layer, at, identity });
         };
         put("server", server, true);
         if let Some(client) = client.as_deref_mut() {
@@ -129,4 +166,36 @@ pub(super) fn share(
         }
     }
     Ok(shared)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_the_veil_shows_is_the_directory_that_was_planned() {
+        let ground = tempfile::tempdir().unwrap();
+        let path = ground.path().canonicalize().unwrap();
+        let (own, root) = (path.join("own"), path.join("root"));
+        for directory in [&own, &root, &path.join("other")] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let identity = own_directory(&own).unwrap();
+        let at = PathBuf::from("/state");
+        let shared = SharedState { own: own.clone(), layer: "server", at, identity };
+        assert!(shared.check_in(&root).unwrap_err().contains("cannot be confirmed"));
+        // As mounted there.
+        std::fs::rename(&own, root.join("state")).unwrap();
+        assert_eq!(shared.check_in(&root), Ok(()));
+        std::fs::remove_dir(root.join("state")).unwrap();
+        symlink(path.join("other"), &own).unwrap();
+        std::fs::rename(path.join("other"), root.join("state")).unwrap();
+        assert!(shared.check_in(&root).unwrap_err().contains("another directory"));
+        // Nor is one with a link on the way to it planned.
+        std::fs::create_dir(path.join("other")).unwrap();
+        assert_eq!(own_directory(&own), None);
+        assert!(own_directory(&path.join("other")).is_some(), "control");
+    }
 }
