@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use paddock_test::host::{Host, LIMIT, TIERS, finish, send, wait_for};
+use paddock_test::host::{Host, LIMIT, TIERS, finish, send, standin_file, wait_for};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -181,6 +181,27 @@ fn a_person_reaches_a_development_server_and_nobody_else_does() {
         let closed = ledger.iter().find(|e| e["event"] == "port-closed").unwrap();
         assert_eq!((&closed["port"], &closed["connections"]), (&3000.into(), &1.into()), "{tier}");
         host.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_server_whose_own_policy_blocks_the_network_starts_and_listens_nowhere() {
+    let listen = "/usr/bin/python3 -c 'import socket; s = socket.socket(); \
+        s.bind((\"127.0.0.1\", 3000)); s.listen()' 2>/dev/null && echo listens || echo refused";
+    if !is_there("python3") {
+        return;
+    }
+    for (blocks, wanted) in [(true, "refused\n"), (false, "listens\n")] {
+        let host = Host::new();
+        host.add_agent("quiet", &standin_file("quiet"));
+        let policy = include_str!("../../../profiles/standin/server.json");
+        let mut policy: Value = serde_json::from_str(policy).unwrap();
+        policy["network"] = serde_json::json!({ "block": blocks });
+        host.write(".config/paddock/agents/quiet/server.json", &policy.to_string());
+        for tier in ["sealed", "isolated"] {
+            let run = finish(host.agent_command("quiet", &["--tier", tier], &[listen]));
+            assert_eq!((run.code(), &*run.stdout), (Some(0), wanted), "{tier}: {}", run.stderr);
+        }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) use file::{AgentFile, Half, HomeOf, LinkKind, LinkSettings};
 pub(crate) use import::{Import, ImportHome, Imported, stays_below};
 #[cfg(test)]
 pub(crate) use keys::KEYS as AGENT_KEYS;
-pub(crate) use profile::{check as check_profile, problems as profile_problems};
+pub(crate) use profile::{blocks_network, check as check_profile, problems as profile_problems};
 #[cfg(test)]
 pub(crate) use rule::Sandbox;
 pub(crate) use rule::{CallersProgram, GateRule, RequestKind};

@@ -58,6 +58,12 @@ pub(crate) fn problems(text: &str) -> Vec<String> {
     unknown.chain(refused).collect()
 }
 
+/// Whether a policy itself blocks the network: nothing listens then, but at a port of
+/// the launch's own.
+pub(crate) fn blocks_network(text: &str) -> bool {
+    serde_json::from_str(text).is_ok_and(|policy: Value| policy["network"]["block"] == true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,7 +72,9 @@ mod tests {
     fn only_what_confines_is_accepted() {
         let shipped = include_str!("../../../../profiles/standin/server.json");
         check(shipped).unwrap();
-        check(r#"{ "extends": "default", "network": { "block": true } }"#).unwrap();
+        let blocking = r#"{ "extends": "default", "network": { "block": true } }"#;
+        check(blocking).unwrap();
+        assert!(blocks_network(blocking) && !blocks_network(shipped) && !blocks_network("{}"));
         for text in [
             r#"{ "session_hooks": { "before": { "script": "/bin/true" } } }"#,
             r#"{ "hooks": {} }"#,

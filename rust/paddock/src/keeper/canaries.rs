@@ -11,6 +11,7 @@ use confine::{Layer, Pid};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::stage::write_new;
+use crate::agent::blocks_network;
 use crate::error::Error;
 use crate::launch::{Paths, Plan};
 use crate::output::shown;
@@ -42,6 +43,7 @@ pub(super) struct Canaries {
     host_has_32_bit_calls: bool,
     has_veil: bool,
     isolates_network: bool,
+    server_listens: bool,
     is_strict: bool,
     _sockets: (UnixListener, UnixListener, UnixDatagram, OwnedFd, UnixListener, TcpListener),
     _mediated: Option<UnixListener>,
@@ -104,6 +106,8 @@ impl Canaries {
             host_has_32_bit_calls: observe(&AttemptKind::SocketBy32BitCall) == Observation::Worked,
             has_veil: plan.tier.has_veil(),
             isolates_network: plan.tier.isolates_network(),
+            server_listens: plan.tier.isolates_network()
+                && !blocks_network(&plan.agent.profiles.server),
             is_strict: plan.against_races.strict,
             _sockets: sockets,
             _mediated: listening,
@@ -167,9 +171,13 @@ impl Canaries {
         add("connect to an abstract socket", ConnectAbstract(self.abstract_name.clone()), refused);
         add("connect to a port of the host", ConnectTcp(self.port), refused);
         // In a network of its own the pen alone says what sockets there are, and the
-        // server listens where it likes; else the host's ports are not its own.
-        let own_network = self.isolates_network && layer != Layer::Client;
-        let listens = if own_network { Expected::Works } else { refused };
+        // server listens where it likes, if its own policy does not block the network;
+        // else the host's ports are not its own.
+        let listens = match layer {
+            Layer::Pen if self.isolates_network => Expected::Works,
+            Layer::Server if self.server_listens => Expected::Works,
+            _ => refused,
+        };
         add("listen on a port and connect to it", ListenTcp, listens);
         add("open a UDP socket", OpenUdp, refused);
         if layer != Layer::Pen && self.host_has_fast_open {
@@ -206,8 +214,8 @@ impl Canaries {
         attempts
     }
 
-    /// What the warden of `layer` has to try about the directories in which the server
-    /// makes sockets as it likes. They are in the launch's own `/tmp`: the control of
+    /// What the warden of `layer` has to try about the launch's own `/tmp`, and the
+    /// directories in it in which the server makes sockets as it likes. The control of
     /// what is refused is that the pen's warden may.
     pub(super) fn about_sockets(layer: Layer, plan: &Plan) -> Vec<Attempt> {
         use AttemptKind::BindSocket;
@@ -222,9 +230,9 @@ impl Canaries {
         for directory in &plan.sockets {
             add("make a socket in", directory, servers);
         }
-        if let Some(above) = plan.sockets.first().and_then(|directory| directory.parent()) {
-            let above_it = if plan.allows_sockets_in_tmp() { servers } else { in_pen };
-            add("make a socket in", above, above_it);
+        if plan.tier.has_veil() {
+            let in_tmp = if plan.allows_sockets_in_tmp() { servers } else { in_pen };
+            add("make a socket in", Path::new("/tmp"), in_tmp);
         }
         attempts
     }
