@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use found::Collector;
 use gitconfig::Settings;
-use repository::{Remembered, Repositories};
+use repository::{Budget, Remembered, Repositories};
 use since::Since;
 use tree::Tree;
 
@@ -64,6 +64,8 @@ pub(crate) struct Began {
     since: Since,
     home: PathBuf,
     places: Vec<Place>,
+    /// There was no time for all of it, or there were too many names.
+    is_partial: bool,
 }
 
 #[derive(Debug)]
@@ -84,7 +86,10 @@ impl Began {
     /// When the time cannot be told.
     pub(crate) fn now(roots: Vec<Root>, own: &Path, home: &Path) -> std::io::Result<Self> {
         let since = Since::now(own)?;
-        let mut places: Vec<Place> = roots.into_iter().map(Place::remember).collect();
+        let budget = Budget::new(MOST, LIMIT);
+        let remember = |root| Place::remember(root, &budget);
+        let mut places: Vec<Place> = roots.into_iter().map(remember).collect();
+        let is_partial = budget.is_spent();
         // Of the person's own, and of a repository that is elsewhere.
         let elsewhere: Vec<(PathBuf, Settings)> = persons_settings(home)
             .into_iter()
@@ -93,13 +98,16 @@ impl Began {
         for place in places.iter_mut().filter(|place| place.is_tree()) {
             place.led_to = place.led_to(elsewhere.iter().cloned().chain(place.settings()), home);
         }
-        Ok(Self { since, home: home.to_owned(), places })
+        Ok(Self { since, home: home.to_owned(), places, is_partial })
     }
 
     /// What is different by now, as far as it can be found in time.
     pub(crate) fn look(self) -> Found {
         let collector = Collector::new(Instant::now() + LIMIT, MOST);
         let (done, is_done) = channel::<()>();
+        if self.is_partial {
+            collector.gap("not all repositories in it were remembered");
+        }
         let out = collector.clone();
         let looking = std::thread::Builder::new().name("obeyed".into()).spawn(move || {
             let since = self.since.by_the_clock_now();
@@ -120,7 +128,7 @@ impl Began {
 }
 
 impl Place {
-    fn remember(root: Root) -> Self {
+    fn remember(root: Root, budget: &Budget) -> Self {
         let mut place = Self {
             names: BTreeSet::new(),
             repositories: Remembered::new(),
@@ -129,7 +137,7 @@ impl Place {
         };
         let Ok(tree) = Tree::open(place.root.path()) else { return place };
         let is_there = |name: &[u8]| tree.stat(Path::new(OsStr::from_bytes(name))).is_ok();
-        place.repositories = own_repositories(&tree);
+        place.repositories = own_repositories(&tree, budget);
         if place.is_tree() {
             let git = (Kind::Git, &b".git"[..]);
             let names = table::plain_names().chain([git]);
@@ -175,7 +183,7 @@ impl Place {
         if !self.repositories.contains_key(git) && tree.directory(git).is_ok() {
             out.add(Kind::Git, tree.path.join(git), What::Changed);
         }
-        let now = own_repositories(&tree);
+        let now = own_repositories(&tree, &Budget::new(MOST, LIMIT));
         let now = now.iter().flat_map(|(at, now)| now.settings_at(&tree.path.join(at)));
         for path in self.led_to.union(&self.led_to(now, home)) {
             of.led_to(path);
@@ -191,13 +199,13 @@ impl Place {
 }
 
 /// The repository that is the tree's own: the tree itself, or in it.
-fn own_repositories(tree: &Tree) -> Remembered {
+fn own_repositories(tree: &Tree, budget: &Budget) -> Remembered {
     let mut found = Remembered::new();
     let is_there = |name: &[u8]| tree.stat(Path::new(OsStr::from_bytes(name))).is_ok();
     if repository::is_repository(is_there) {
-        repository::remember(tree, Path::new(""), &mut found);
+        repository::remember(tree, Path::new(""), &mut found, budget);
     }
-    repository::remember(tree, Path::new(".git"), &mut found);
+    repository::remember(tree, Path::new(".git"), &mut found, budget);
     found
 }
 

@@ -1,23 +1,28 @@
 //! A repository of git's: the files in it by which git runs programs, or finds others
 //! (`gitrepository-layout(5)`).
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FileType;
 
+use super::LIMIT;
 use super::found::{Collector, What};
 use super::gitconfig::{self, Settings};
 use super::since::Since;
 use super::table::Kind;
-use super::tree::Tree;
+use super::tree::{Entry, Tree};
 
 /// Repositories in a repository are looked for so deep.
 const DEEPEST: usize = 8;
 /// How many of them are remembered from the start.
 const MOST_REMEMBERED: usize = 128;
+/// Of one of them.
+const MOST_HOOKS: usize = 1_000;
 
 /// What a repository was when the launch began.
 #[derive(Clone, Debug)]
@@ -53,8 +58,37 @@ pub(super) fn is_repository(has: impl Fn(&[u8]) -> bool) -> bool {
     has(b"HEAD") && has(b"objects") && has(b"refs")
 }
 
-/// Remembers the repository at `at`, and those of its submodules.
-pub(super) fn remember(tree: &Tree, at: &Path, remembered: &mut Remembered) {
+/// What looking at repositories may cost: an agent can have made any number of names.
+pub(super) struct Budget {
+    names: Cell<usize>,
+    until: Instant,
+}
+
+impl Budget {
+    pub(super) fn new(names: usize, limit: Duration) -> Self {
+        Self { names: Cell::new(names), until: Instant::now() + limit }
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        self.names.get() == 0 || Instant::now() >= self.until
+    }
+
+    fn names(&self, tree: &Tree, at: &Path, most: usize) -> Vec<Entry> {
+        if self.is_spent() {
+            return Vec::new();
+        }
+        let left = self.names.get();
+        let names = tree.names(at, most.min(left)).map_or(Vec::new(), |(names, _)| names);
+        self.names.set(left - names.len());
+        names
+    }
+}
+
+/// Remembers the repository at `at`, and those of its submodules, while there is budget.
+pub(super) fn remember(tree: &Tree, at: &Path, remembered: &mut Remembered, budget: &Budget) {
+    if budget.is_spent() {
+        return;
+    }
     let Ok(stat) = tree.stat(at) else { return };
     if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return;
@@ -64,20 +98,20 @@ pub(super) fn remember(tree: &Tree, at: &Path, remembered: &mut Remembered) {
         let read = tree.read(&path, gitconfig::MOST).ok();
         (PathBuf::from(name), read.and_then(|text| gitconfig::parse(&text)))
     });
-    let hooks = tree.stat(&at.join("hooks")).ok().map(|stat| (stat.st_ino, hooks(tree, at)));
+    let hooks =
+        tree.stat(&at.join("hooks")).ok().map(|stat| (stat.st_ino, hooks(tree, at, budget)));
     let before = Before { inode: stat.st_ino, settings: settings.into(), hooks };
     remembered.insert(at.to_owned(), before);
-    for module in modules(tree, at, MOST_REMEMBERED.saturating_sub(remembered.len())) {
+    for module in modules(tree, at, MOST_REMEMBERED.saturating_sub(remembered.len()), budget) {
         if remembered.len() < MOST_REMEMBERED {
-            remember(tree, &module, remembered);
+            remember(tree, &module, remembered, budget);
         }
     }
 }
 
 /// The hooks that git could run.
-fn hooks(tree: &Tree, repository: &Path) -> BTreeSet<Vec<u8>> {
-    const MOST: usize = 1_000;
-    let names = tree.names(&repository.join("hooks"), MOST).map_or(Vec::new(), |(names, _)| names);
+fn hooks(tree: &Tree, repository: &Path, budget: &Budget) -> BTreeSet<Vec<u8>> {
+    let names = budget.names(tree, &repository.join("hooks"), MOST_HOOKS);
     names.into_iter().map(|entry| entry.name).filter(|name| !is_sample(name)).collect()
 }
 
@@ -87,16 +121,16 @@ fn is_sample(name: &[u8]) -> bool {
 }
 
 /// The repositories of submodules in `repository`; their names may have slashes.
-fn modules(tree: &Tree, repository: &Path, most: usize) -> Vec<PathBuf> {
+fn modules(tree: &Tree, repository: &Path, most: usize, budget: &Budget) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut pending = vec![(repository.join("modules"), 0)];
     let mut looked_into = 0;
     while let Some((directory, depth)) = pending.pop() {
         looked_into += 1;
-        if found.len() >= most || looked_into > 4 * MOST_REMEMBERED {
+        if budget.is_spent() || found.len() >= most || looked_into > 4 * MOST_REMEMBERED {
             break;
         }
-        let Ok((names, _)) = tree.names(&directory, 10_000) else { continue };
+        let names = budget.names(tree, &directory, 10_000);
         if is_repository(|name| names.iter().any(|entry| entry.name == name)) {
             found.push(directory);
         } else if depth < DEEPEST {
@@ -141,7 +175,8 @@ impl Repositories<'_> {
         }
         self.worktrees(at, is_moved);
         if depth < DEEPEST {
-            for module in modules(self.tree, at, 4 * MOST_REMEMBERED) {
+            let budget = Budget::new(self.out.room().unwrap_or(0), LIMIT);
+            for module in modules(self.tree, at, 4 * MOST_REMEMBERED, &budget) {
                 self.look_to(&module, is_moved, depth + 1);
             }
         }
@@ -181,7 +216,7 @@ impl Repositories<'_> {
     fn hooks(&self, at: &Path, before: Option<&Before>, is_moved: bool) {
         let directory = at.join("hooks");
         let was = before.and_then(|before| before.hooks.as_ref());
-        let names = hooks(self.tree, at);
+        let names = hooks(self.tree, at, &Budget::new(MOST_HOOKS, LIMIT));
         for gone in was.iter().flat_map(|(_, was)| was.difference(&names)) {
             let path = directory.join(OsStr::from_bytes(gone));
             self.out.add(Kind::Git, self.tree.path.join(path), What::Removed);
@@ -317,5 +352,26 @@ mod tests {
         let found =
             led_to(&settings, Path::new("/h/w"), Path::new("/h/w/.git/config"), Path::new("/h"));
         assert_eq!(found, ["hooks", "more", "mine", ".git/y"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn what_is_remembered_has_one_budget() {
+        let root = tempfile::tempdir().unwrap();
+        for module in 0..9 {
+            for name in ["HEAD", "objects", "refs", "hooks"] {
+                let module = root.path().join(format!(".git/modules/{module}"));
+                std::fs::create_dir_all(module.join(name)).unwrap();
+            }
+        }
+        let tree = Tree::open(root.path()).unwrap();
+        let remembered = |budget: Budget| {
+            let mut found = Remembered::new();
+            remember(&tree, Path::new(".git"), &mut found, &budget);
+            (found.len(), budget.is_spent())
+        };
+        assert_eq!(remembered(Budget::new(1_000, LIMIT)), (10, false), "control");
+        let (few, is_spent) = remembered(Budget::new(20, LIMIT));
+        assert!(few < 10 && is_spent, "{few}");
+        assert_eq!(remembered(Budget::new(1_000, Duration::ZERO)), (0, true));
     }
 }
