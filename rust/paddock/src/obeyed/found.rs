@@ -73,9 +73,13 @@ impl Found {
             return;
         }
         let length = entry(key.0, &key.1, &change).to_string().len();
-        if self.changes.len() >= MOST || self.bytes + length > MOST_BYTES {
+        while self.changes.len() >= MOST || self.bytes + length > MOST_BYTES {
             self.more += 1;
-            return;
+            // What acts with the least of the person's doing is kept, whatever came first.
+            let last = self.changes.last_entry().filter(|last| last.key().0 > key.0);
+            let Some(last) = last else { return };
+            let (last, change) = last.remove_entry();
+            self.bytes -= entry(last.0, &last.1, &change).to_string().len();
         }
         self.bytes += length;
         self.changes.insert(key, change);
@@ -174,6 +178,8 @@ mod tests {
             let path = format!("{n}{}", "\u{1}".repeat(100));
             collector.add(Kind::Build, path.into(), What::Changed);
         }
+        // And whatever there is of it, it does not push out what acts before.
+        collector.add(Kind::Git, "last".into(), What::Changed);
         let names: Vec<Vec<u8>> = (0..100).map(|_| vec![0xff; 1_000]).collect();
         let other = Collector::new(Instant::now(), 10);
         other.add_settings("config".into(), &names);
@@ -181,7 +187,8 @@ mod tests {
         let found = collector.take().as_json();
         assert!(found.to_string().len() < 200 << 10);
         let kept = found["changed"].as_array().unwrap().len();
-        assert_eq!(kept as u64 + found["more"].as_u64().unwrap(), 3_000);
+        assert_eq!(kept as u64 + found["more"].as_u64().unwrap(), 3_001);
+        assert_eq!(found["changed"][0]["path"], "last");
         assert!(kept > 100);
     }
 

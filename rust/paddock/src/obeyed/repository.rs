@@ -23,6 +23,10 @@ const DEEPEST: usize = 8;
 const MOST_REMEMBERED: usize = 128;
 /// Of one of them.
 const MOST_HOOKS: usize = 1_000;
+/// How many linked worktrees of one are looked at.
+const MOST_WORKTREES: usize = 1_000;
+/// Why there may be more.
+const TOO_MANY: &str = "a repository has too many submodules or worktrees";
 
 /// What a repository was when the launch began.
 #[derive(Clone, Debug)]
@@ -33,6 +37,17 @@ pub(super) struct Before {
     settings: BTreeMap<PathBuf, Option<Settings>>,
     /// Its hooks, and which directory they were in.
     hooks: Option<(u64, BTreeSet<Vec<u8>>)>,
+    /// Its linked worktrees' directories, by name.
+    worktrees: BTreeMap<Vec<u8>, Worktree>,
+}
+
+/// What the directory of a linked worktree was.
+#[derive(Clone, Debug)]
+struct Worktree {
+    inode: u64,
+    has_commondir: bool,
+    /// Git writes this file anew from day to day, with the same text.
+    gitdir: Option<Vec<u8>>,
 }
 
 impl Before {
@@ -50,12 +65,24 @@ const SETTINGS: [&str; 2] = ["config", "config.worktree"];
 /// Beside settings and hooks: what has git run a program, or look elsewhere for settings.
 /// A list of a rebase may have `exec` lines.
 const OTHERS: [&str; 3] = ["commondir", "info/attributes", "rebase-merge/git-rebase-todo"];
-/// In the directory of a linked worktree.
-const OF_WORKTREE: [&str; 3] = ["config.worktree", "commondir", "rebase-merge/git-rebase-todo"];
+/// In the directory of a linked worktree. Without `commondir` it is a repository of its own.
+const OF_WORKTREE: [&str; 7] = [
+    "config",
+    "config.worktree",
+    "commondir",
+    "gitdir",
+    "hooks",
+    "info/attributes",
+    "rebase-merge/git-rebase-todo",
+];
+/// What a repository itself has that is no repository of a submodule.
+const OWN_DIRECTORIES: [&[u8]; 7] =
+    [b"objects", b"refs", b"logs", b"hooks", b"info", b"modules", b"worktrees"];
 
-/// Whether a directory with these names is a repository, as git judges.
+/// Whether a directory with these names is a repository, as git judges: what else it
+/// needs can be where `commondir` says.
 pub(super) fn is_repository(has: impl Fn(&[u8]) -> bool) -> bool {
-    has(b"HEAD") && has(b"objects") && has(b"refs")
+    has(b"HEAD") && (has(b"commondir") || has(b"objects") && has(b"refs"))
 }
 
 /// What looking at repositories may cost: an agent can have made any number of names.
@@ -73,14 +100,14 @@ impl Budget {
         self.names.get() == 0 || Instant::now() >= self.until
     }
 
-    fn names(&self, tree: &Tree, at: &Path, most: usize) -> Vec<Entry> {
+    fn names(&self, tree: &Tree, at: &Path, most: usize) -> (Vec<Entry>, bool) {
         if self.is_spent() {
-            return Vec::new();
+            return (Vec::new(), false);
         }
         let left = self.names.get();
-        let names = tree.names(at, most.min(left)).map_or(Vec::new(), |(names, _)| names);
+        let (names, is_all) = tree.names(at, most.min(left)).unwrap_or((Vec::new(), true));
         self.names.set(left - names.len());
-        names
+        (names, is_all)
     }
 }
 
@@ -100,9 +127,11 @@ pub(super) fn remember(tree: &Tree, at: &Path, remembered: &mut Remembered, budg
     });
     let hooks =
         tree.stat(&at.join("hooks")).ok().map(|stat| (stat.st_ino, hooks(tree, at, budget)));
-    let before = Before { inode: stat.st_ino, settings: settings.into(), hooks };
+    let worktrees = worktrees(tree, at, budget);
+    let before = Before { inode: stat.st_ino, settings: settings.into(), hooks, worktrees };
     remembered.insert(at.to_owned(), before);
-    for module in modules(tree, at, MOST_REMEMBERED.saturating_sub(remembered.len()), budget) {
+    for module in modules(tree, at, MOST_REMEMBERED.saturating_sub(remembered.len()), budget).found
+    {
         if remembered.len() < MOST_REMEMBERED {
             remember(tree, &module, remembered, budget);
         }
@@ -111,7 +140,7 @@ pub(super) fn remember(tree: &Tree, at: &Path, remembered: &mut Remembered, budg
 
 /// The hooks that git could run.
 fn hooks(tree: &Tree, repository: &Path, budget: &Budget) -> BTreeSet<Vec<u8>> {
-    let names = budget.names(tree, &repository.join("hooks"), MOST_HOOKS);
+    let names = budget.names(tree, &repository.join("hooks"), MOST_HOOKS).0;
     names.into_iter().map(|entry| entry.name).filter(|name| !is_sample(name)).collect()
 }
 
@@ -120,26 +149,63 @@ fn is_sample(name: &[u8]) -> bool {
     name.ends_with(b".sample")
 }
 
-/// The repositories of submodules in `repository`; their names may have slashes.
-fn modules(tree: &Tree, repository: &Path, most: usize, budget: &Budget) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+/// The directories of linked worktrees.
+fn worktrees(tree: &Tree, repository: &Path, budget: &Budget) -> BTreeMap<Vec<u8>, Worktree> {
+    let all = repository.join("worktrees");
+    let (names, _) = budget.names(tree, &all, MOST_WORKTREES);
+    let known = names.into_iter().filter_map(|entry| {
+        let at = all.join(OsStr::from_bytes(&entry.name));
+        let worktree = Worktree {
+            inode: tree.stat(&at).ok()?.st_ino,
+            has_commondir: tree.stat(&at.join("commondir")).is_ok(),
+            gitdir: tree.read(&at.join("gitdir"), 4096).ok(),
+        };
+        Some((entry.name, worktree))
+    });
+    known.collect()
+}
+
+/// What is below `modules` in a repository.
+#[derive(Default)]
+struct Modules {
+    /// The repositories of submodules.
+    found: Vec<PathBuf>,
+    /// Links on the way.
+    links: Vec<PathBuf>,
+    is_all: bool,
+}
+
+/// The repositories of submodules in `repository`; their names may have slashes, also
+/// such that one seems to lie in another.
+fn modules(tree: &Tree, repository: &Path, most: usize, budget: &Budget) -> Modules {
+    let mut modules = Modules { is_all: true, ..Modules::default() };
     let mut pending = vec![(repository.join("modules"), 0)];
     let mut looked_into = 0;
     while let Some((directory, depth)) = pending.pop() {
         looked_into += 1;
-        if budget.is_spent() || found.len() >= most || looked_into > 4 * MOST_REMEMBERED {
+        if budget.is_spent() || modules.found.len() >= most || looked_into > 4 * MOST_REMEMBERED {
+            modules.is_all = false;
             break;
         }
-        let names = budget.names(tree, &directory, 10_000);
-        if is_repository(|name| names.iter().any(|entry| entry.name == name)) {
-            found.push(directory);
-        } else if depth < DEEPEST {
-            let below = names.iter().filter(|entry| entry.kind == FileType::Directory);
-            let below = below.map(|e| (directory.join(OsStr::from_bytes(&e.name)), depth + 1));
-            pending.extend(below);
+        let (names, is_all) = budget.names(tree, &directory, 10_000);
+        modules.is_all &= is_all;
+        let is_one = is_repository(|name| names.iter().any(|entry| entry.name == name));
+        for entry in names {
+            let path = directory.join(OsStr::from_bytes(&entry.name));
+            if entry.kind == FileType::Symlink {
+                modules.links.push(path);
+            } else if entry.kind == FileType::Directory
+                && !(is_one && OWN_DIRECTORIES.contains(&&*entry.name))
+            {
+                modules.is_all &= depth < DEEPEST;
+                pending.extend((depth < DEEPEST).then_some((path, depth + 1)));
+            }
+        }
+        if is_one {
+            modules.found.push(directory);
         }
     }
-    found
+    modules
 }
 
 /// Looks at repositories of a tree.
@@ -167,23 +233,71 @@ impl Repositories<'_> {
             || self.since.was_moved(&stat)
             || before.is_some_and(|before| before.inode != stat.st_ino);
         for name in SETTINGS {
-            self.settings(at, name, before, is_moved);
+            self.settings(at, name, before, is_moved, depth > 0);
         }
         self.hooks(at, before, is_moved);
         for name in OTHERS {
             self.file(&at.join(name), is_moved);
         }
-        self.worktrees(at, is_moved);
-        if depth < DEEPEST {
-            let budget = Budget::new(self.out.room().unwrap_or(0), LIMIT);
-            for module in modules(self.tree, at, 4 * MOST_REMEMBERED, &budget) {
-                self.look_to(&module, is_moved, depth + 1);
+        // Where to fetch from, as git had it before its settings did.
+        for name in ["remotes", "branches"] {
+            let directory = at.join(name);
+            let Ok((names, is_all)) = self.tree.names(&directory, 1_000) else { continue };
+            if !is_all {
+                self.out.gap("it has too many files");
             }
+            let is_moved = is_moved || self.is_moved_in(at, &directory);
+            for entry in names {
+                self.out.looked_at(1);
+                self.file(&directory.join(OsStr::from_bytes(&entry.name)), is_moved);
+            }
+        }
+        self.links(at, is_moved);
+        self.worktrees(at, before, is_moved);
+        let budget = Budget::new(self.out.room().unwrap_or(0), LIMIT);
+        let modules = modules(self.tree, at, 4 * MOST_REMEMBERED, &budget);
+        for link in &modules.links {
+            self.file(link, is_moved);
+        }
+        if !modules.is_all || depth >= DEEPEST && !modules.found.is_empty() {
+            self.out.gap(TOO_MANY);
+        }
+        for module in modules.found.iter().filter(|_| depth < DEEPEST) {
+            // What was not there when all were remembered was put there.
+            let is_new = before.is_some()
+                && self.remembered.len() < MOST_REMEMBERED
+                && !self.remembered.contains_key(module);
+            self.look_to(module, is_moved || is_new || self.is_moved_in(at, module), depth + 1);
+        }
+    }
+
+    /// Whether a directory between these was moved.
+    fn is_moved_in(&self, above: &Path, below: &Path) -> bool {
+        let between = below.ancestors().take_while(|path| *path != above);
+        between.into_iter().any(|path| self.tree.stat(path).is_ok_and(|s| self.since.was_moved(&s)))
+    }
+
+    /// Links in a directory of git's, which has none of its own.
+    fn links(&self, at: &Path, is_moved: bool) {
+        let Ok((names, is_all)) = self.tree.names(at, 10_000) else { return };
+        if !is_all {
+            self.out.gap("it has too many files");
+        }
+        for entry in names.iter().filter(|entry| entry.kind == FileType::Symlink) {
+            self.out.looked_at(1);
+            self.file(&at.join(OsStr::from_bytes(&entry.name)), is_moved);
         }
     }
 
     /// What a file sets that it did not set before.
-    fn settings(&self, at: &Path, name: &str, before: Option<&Before>, is_moved: bool) {
+    fn settings(
+        &self,
+        at: &Path,
+        name: &str,
+        before: Option<&Before>,
+        is_moved: bool,
+        is_module: bool,
+    ) {
         let path = at.join(name);
         let whole = || self.tree.path.join(&path);
         let was = before.and_then(|before| before.settings.get(Path::new(name))?.as_ref());
@@ -208,7 +322,7 @@ impl Repositories<'_> {
             // Of a repository that was not known what any new one has is no news.
             None => gitconfig::programs(&is),
         };
-        if !names.is_empty() {
+        if !names.is_empty() || is_module && was.is_none() {
             self.out.add_settings(whole(), &names);
         }
     }
@@ -265,41 +379,45 @@ impl Repositories<'_> {
         self.out.add(Kind::Git, self.tree.path.join(at), what);
     }
 
-    /// The directories of linked worktrees. That of a new one is no news where it leads
-    /// back here.
-    fn worktrees(&self, at: &Path, is_moved: bool) {
+    /// The directories of linked worktrees: in each is where the repository is.
+    fn worktrees(&self, at: &Path, before: Option<&Before>, is_moved: bool) {
         let all = at.join("worktrees");
-        let Ok((names, _)) = self.tree.names(&all, 1_000) else { return };
+        let Ok((names, is_all)) = self.tree.names(&all, MOST_WORKTREES) else { return };
+        if !is_all {
+            self.out.gap(TOO_MANY);
+        }
+        self.links(&all, is_moved);
         for entry in names {
             self.out.looked_at(1);
             let worktree = all.join(OsStr::from_bytes(&entry.name));
+            let Ok(stat) = self.tree.stat(&worktree) else { continue };
+            let known = before.and_then(|before| before.worktrees.get(&entry.name));
+            let is_other = match known {
+                Some(known) => known.inode != stat.st_ino,
+                None => before.is_some_and(|before| before.worktrees.len() < MOST_WORKTREES),
+            };
+            let is_moved = is_moved || is_other || self.is_moved_in(at, &worktree);
+            self.links(&worktree, is_moved);
             for name in OF_WORKTREE {
                 let path = worktree.join(name);
-                let text = || self.tree.read(&path, 64).unwrap_or_default();
-                if name != "commondir" || text().trim_ascii_end() != b"../.." {
+                let was = known.and_then(|known| known.gitdir.as_ref());
+                let is_same =
+                    |was: &Vec<u8>| self.tree.read(&path, 4096).is_ok_and(|is| is == *was);
+                if name != "gitdir" || !was.is_some_and(is_same) {
                     self.file(&path, is_moved);
                 }
+            }
+            let commondir = worktree.join("commondir");
+            let had_one = known.is_some_and(|known| known.has_commondir);
+            if had_one && self.tree.stat(&commondir).is_err() {
+                self.out.add(Kind::Git, self.tree.path.join(commondir), What::Removed);
             }
         }
     }
 
-    /// A `.git` that is no directory says where the repository is. One of git's own places
-    /// for it is looked at by itself.
+    /// A `.git` that is no directory says where the repository is. One that leads to git's
+    /// own places for it is listed as well: what is there can be any repository.
     pub(super) fn pointer(&self, at: &Path, is_moved: bool) {
-        let Ok(stat) = self.tree.stat(at) else { return };
-        if !is_moved && !self.since.is_new(&stat) {
-            return;
-        }
-        let text = self.tree.read(at, 4096).unwrap_or_default();
-        if let Some(to) = text.strip_prefix(b"gitdir: ") {
-            let to = Path::new(OsStr::from_bytes(to.trim_ascii_end()));
-            let from = self.tree.path.join(at.parent().unwrap_or(Path::new("")));
-            let to = without_dots(&from.join(to));
-            let own = self.tree.path.join(".git");
-            if ["worktrees", "modules"].iter().any(|place| to.starts_with(own.join(place))) {
-                return;
-            }
-        }
         self.file(at, is_moved);
     }
 }

@@ -115,6 +115,8 @@ fn a_repositorys_hooks_settings_and_ways_elsewhere_are_told() {
         ground.write(".git/commondir", "../evil\n");
         ground.write(".git/info/attributes", "x");
         ground.write(".git/rebase-merge/git-rebase-todo", "exec x\n");
+        ground.write(".git/remotes/origin", "URL: x\n");
+        ground.write(".git/branches/b", "x\n");
         ground.write(".git/worktrees/a/commondir", "../..\n");
         ground.write(".git/worktrees/b/commondir", "/evil\n");
         for name in ["HEAD", "objects/x", "refs/x"] {
@@ -127,6 +129,7 @@ fn a_repositorys_hooks_settings_and_ways_elsewhere_are_told() {
     assert_eq!(
         told,
         [
+            "git .git/branches/b changed",
             "git .git/commondir changed",
             "git .git/config changed core.hookspath,user.name",
             "git .git/hooks/post-checkout changed",
@@ -134,6 +137,8 @@ fn a_repositorys_hooks_settings_and_ways_elsewhere_are_told() {
             "git .git/info/attributes changed",
             "git .git/modules/libs/m/config changed core.editor",
             "git .git/rebase-merge/git-rebase-todo changed",
+            "git .git/remotes/origin changed",
+            "git .git/worktrees/a/commondir changed",
             "git .git/worktrees/b/commondir changed",
             "git other changed",
             "git other/pre-commit changed",
@@ -163,12 +168,100 @@ fn repositories_in_the_workspace_are_told_where_they_run_something() {
             "git away/.git changed",
             "git docs/config changed core.fsmonitor",
             "git known/.git/config changed alias.x",
+            "git sub/.git changed",
         ]
     );
     // One where there was none is told in any case.
     fs::remove_dir_all(ground.ws(".git")).unwrap();
     let told = ground.told(|ground| ground.write(".git/config", "[core]\nbare = false\n"));
     assert_eq!(told, ["git .git changed"]);
+}
+
+#[test]
+fn what_leads_to_a_repository_is_told_wherever_it_leads() {
+    let ground = Ground::new();
+    for name in ["HEAD", "objects/x", "refs/x"] {
+        ground.write(&format!(".git/modules/m/{name}"), "x");
+        ground.write(&format!(".git/modules/outer/inner/{name}"), "x");
+    }
+    for name in ["kept", "other", "swapped", "own"] {
+        ground.write(&format!(".git/worktrees/{name}/commondir"), "../..\n");
+        ground.write(&format!(".git/worktrees/{name}/gitdir"), "/wt/.git\n");
+    }
+    ground.write("wt/.git", "gitdir: ../.git/worktrees/kept\n");
+    ground.write("prepared/commondir", "/evil\n");
+    ground.write("prepared/config", "[core]\nbare = true\n");
+    let told = ground.told(|ground| {
+        // As git does, from day to day.
+        ground.write(".git/worktrees/kept/gitdir", "/wt/.git\n");
+        ground.write(".git/worktrees/other/gitdir", "/evil/.git\n");
+        fs::remove_dir_all(ground.ws(".git/worktrees/swapped")).unwrap();
+        fs::rename(ground.ws("prepared"), ground.ws(".git/worktrees/swapped")).unwrap();
+        ground.write(".git/worktrees/swapped/x", "x");
+        fs::remove_file(ground.ws(".git/worktrees/own/commondir")).unwrap();
+        ground.write("wt/.git", "gitdir: ../.git/worktrees/own\n");
+        ground.write("sub/.git", "gitdir: ../.git/modules/m\n");
+        for name in ["HEAD", "objects/x", "refs/x"] {
+            ground.write(&format!(".git/modules/new/{name}"), "x");
+            // In the way of the one below it.
+            ground.write(&format!(".git/modules/outer/{name}"), "x");
+        }
+        ground.write(".git/modules/new/config", "[core]\nbare = false\n");
+        ground.write(".git/modules/outer/inner/config", "[core]\nfsmonitor = x\n");
+        ground.write("src/HEAD", "ref: refs/heads/main\n");
+        ground.write("src/commondir", "../evil\n");
+    });
+    assert_eq!(
+        told,
+        [
+            "git .git/modules/new/config changed",
+            "git .git/modules/outer/inner/config changed core.fsmonitor",
+            "git .git/worktrees/other/gitdir changed",
+            "git .git/worktrees/own/commondir removed",
+            "git .git/worktrees/swapped/commondir moved",
+            "git .git/worktrees/swapped/config moved",
+            "git src/commondir changed",
+            "git sub/.git changed",
+            "git wt/.git changed",
+        ]
+    );
+}
+
+#[test]
+fn links_and_what_was_moved_into_a_repository_are_told() {
+    let ground = Ground::new();
+    for name in ["HEAD", "objects/x", "refs/x", "hooks/pre-commit"] {
+        ground.write(&format!(".git/modules/y/{name}"), "x");
+        ground.write(&format!("evil/{name}"), "x");
+        ground.write(&format!("deep/{name}"), "x");
+    }
+    ground.write(".git/worktrees/wt/commondir", "../..\n");
+    ground.write("trees/wt/commondir", "../evil\n");
+    let told = ground.told(|ground| {
+        fs::remove_dir_all(ground.ws(".git/modules/y")).unwrap();
+        symlink("../../evil", ground.ws(".git/modules/y")).unwrap();
+        fs::create_dir(ground.ws(".git/modules/z")).unwrap();
+        fs::rename(ground.ws("deep"), ground.ws(".git/modules/z/deep")).unwrap();
+        fs::remove_dir_all(ground.ws(".git/worktrees")).unwrap();
+        fs::rename(ground.ws("trees"), ground.ws(".git/worktrees")).unwrap();
+        symlink("../../evil", ground.ws(".git/worktrees/link")).unwrap();
+        symlink("../evil", ground.ws(".git/info")).unwrap();
+    });
+    assert_eq!(
+        told,
+        [
+            "git .git/info changed",
+            "git .git/modules/y changed",
+            "git .git/modules/z/deep/hooks/pre-commit moved",
+            "git .git/worktrees/link changed",
+            "git .git/worktrees/wt/commondir moved",
+        ]
+    );
+    let told = ground.told(|ground| {
+        fs::rename(ground.ws(".git/worktrees"), ground.ws("trees")).unwrap();
+        symlink("../trees", ground.ws(".git/worktrees")).unwrap();
+    });
+    assert_eq!(told, ["git .git/worktrees changed"]);
 }
 
 #[test]
