@@ -18,6 +18,8 @@ const HARMLESS: [(u32, u32); 7] = [(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(rustix::fs::OFlags::EXCL.bits());
 /// An opaque process with a larger table takes too long to look through.
 const MOST_COPIED: i32 = 65_536;
+/// How often one number may have become another thing's while it is looked at.
+const MOST_CHANGES: usize = 8;
 /// Pseudo-terminals (`Documentation/admin-guide/devices.txt`).
 const PSEUDO_TERMINALS: std::ops::RangeInclusive<u32> = 136..=143;
 
@@ -51,8 +53,7 @@ fn first_outside(task: Pid, held: &[Descriptor], entries: &Entries) -> io::Resul
     // One that cannot be read does not hide those after it.
     let mut unread = None;
     for descriptor in held {
-        let place = Place { process: task, number: descriptor.number };
-        match leads_outside(task, descriptor, place, entries) {
+        match look(task, descriptor, entries) {
             Ok(None) => {}
             // Closed meanwhile.
             Err(e) if is_closed(&e) => {}
@@ -61,6 +62,26 @@ fn first_outside(task: Pid, held: &[Descriptor], entries: &Entries) -> io::Resul
         }
     }
     unread.map_or(Ok(None), Err)
+}
+
+/// Where one descriptor of a process leads. Between two looks its number can have become
+/// another thing's; then that is looked at.
+fn look(task: Pid, held: &Descriptor, entries: &Entries) -> io::Result<Option<Reason>> {
+    let place = Place { process: task, number: held.number };
+    let mut held = held.clone();
+    for _ in 0..MOST_CHANGES {
+        match leads_outside(task, &held, place, entries) {
+            Err(e) if !is_closed(&e) => {
+                let now = confine::proc::descriptor(task, held.number)?;
+                if now == held {
+                    return Err(e);
+                }
+                held = now;
+            }
+            looked => return looked,
+        }
+    }
+    Err(io::Error::other("it is another one at each look"))
 }
 
 fn is_closed(error: &io::Error) -> bool {
