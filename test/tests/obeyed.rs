@@ -182,7 +182,10 @@ fn links_that_lead_out_are_not_followed_and_nothing_is_written() {
     let before = paddock_test::files::listing(&outside);
     let run = host.standin(&[&plant]);
     assert_eq!(run.code(), Some(0), "{}", run.stderr);
-    assert_eq!(obeyed(&host), ["git .git/hooks changed", "editor .vscode changed"]);
+    assert_eq!(
+        obeyed(&host),
+        ["git .git/hooks changed", "git sub changed", "editor .vscode changed"]
+    );
     assert!(
         paddock_test::files::changes(&before, &paddock_test::files::listing(&outside)).is_empty()
     );

@@ -38,6 +38,11 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(2);
 /// No more names are looked at.
 pub(crate) const MOST: usize = 300_000;
 
+/// Git includes no deeper (`MAX_INCLUDE_DEPTH` of its `config.c`).
+const DEEPEST_INCLUDE: usize = 10;
+/// So many files and directories that settings of git lead to are looked at.
+const MOST_LED_TO: usize = 1_000;
+
 /// What is said of a file system with times of another clock.
 const TIMED_ELSEWHERE: &str = "its file system has times that are not this kernel's";
 
@@ -156,14 +161,30 @@ impl Place {
         self.repositories.iter().flat_map(|(at, before)| before.settings_at(&path.join(at)))
     }
 
-    /// What in it settings lead to.
+    /// What in it settings lead to, also those of files that they include, as deep as git
+    /// follows them.
     fn led_to(
         &self,
         settings: impl Iterator<Item = (PathBuf, Settings)>,
         home: &Path,
     ) -> BTreeSet<PathBuf> {
-        let tree = self.root.path();
-        settings.flat_map(|(path, set)| repository::led_to(&set, tree, &path, home)).collect()
+        let top = self.root.path();
+        let tree = Tree::open(top).ok();
+        let read = |path: &Path| {
+            let text = tree.as_ref()?.read(path, gitconfig::MOST).ok()?;
+            gitconfig::parse(&text)
+        };
+        let mut found = BTreeSet::new();
+        let mut files: Vec<(PathBuf, Settings)> = settings.collect();
+        for _ in 0..=DEEPEST_INCLUDE {
+            let led = files.iter().flat_map(|(at, set)| repository::led_to(set, top, at, home));
+            let room = MOST_LED_TO.saturating_sub(found.len());
+            let led: BTreeSet<PathBuf> =
+                led.filter(|path| !found.contains(path)).take(room).collect();
+            files = led.iter().filter_map(|path| Some((top.join(path), read(path)?))).collect();
+            found.extend(led);
+        }
+        found
     }
 
     fn look(&self, since: Since, home: &Path, out: &Collector) {
@@ -185,7 +206,11 @@ impl Place {
         }
         let now = own_repositories(&tree, &Budget::new(MOST, LIMIT));
         let now = now.iter().flat_map(|(at, now)| now.settings_at(&tree.path.join(at)));
-        for path in self.led_to.union(&self.led_to(now, home)) {
+        let now = self.led_to(now, home);
+        if now.len().max(self.led_to.len()) >= MOST_LED_TO {
+            out.gap("settings of git lead to too many files");
+        }
+        for path in self.led_to.union(&now) {
             of.led_to(path);
         }
         for (kind, name) in &self.names {

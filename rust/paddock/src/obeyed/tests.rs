@@ -228,6 +228,52 @@ fn what_leads_to_a_repository_is_told_wherever_it_leads() {
 }
 
 #[test]
+fn settings_are_followed_through_files_that_files_include() {
+    let ground = Ground::new();
+    ground.write(".git/config", "[include]\npath = ../one\n");
+    ground.write("one", "[include]\npath = two\n");
+    ground.write("two", "[include]\npath = one\n");
+    let told = ground.told(|ground| {
+        ground.write("two", "[include]\npath = one\n[core]\nhooksPath = led/hooks\n");
+        ground.write("led/hooks/pre-commit", "x");
+    });
+    assert_eq!(
+        told,
+        ["git led/hooks changed", "git led/hooks/pre-commit changed", "git two changed"]
+    );
+    let told = ground.told(|ground| ground.write("led/hooks/pre-commit", "y"));
+    assert_eq!(told, ["git led/hooks/pre-commit changed"]);
+}
+
+#[test]
+fn links_into_what_is_not_looked_into_are_told() {
+    let ground = Ground::new();
+    for path in ["node_modules/x/Makefile", "repository/.git/HEAD", "plain/x", "b"] {
+        ground.write(path, "x");
+    }
+    symlink("node_modules/x", ground.ws("old")).unwrap();
+    let told = ground.told(|ground| {
+        for (name, to) in [
+            ("skipped", "node_modules/x".into()),
+            ("absolute", ground.ws("node_modules/x")),
+            ("chain", "skipped".into()),
+            ("repo", "repository".into()),
+            ("target", "plain".into()),
+            ("away", ground.root.path().to_owned()),
+            ("quiet", "plain".into()),
+            ("absolutely-quiet", ground.ws("plain")),
+            ("file", "b".into()),
+            ("nowhere", "c".into()),
+        ] {
+            let to: PathBuf = to;
+            symlink(to, ground.ws(name)).unwrap();
+        }
+    });
+    let listed = ["absolute", "away", "chain", "repo", "skipped"];
+    assert_eq!(told, listed.map(|name| format!("git {name} changed")));
+}
+
+#[test]
 fn links_and_what_was_moved_into_a_repository_are_told() {
     let ground = Ground::new();
     for name in ["HEAD", "objects/x", "refs/x", "hooks/pre-commit"] {
@@ -261,7 +307,8 @@ fn links_and_what_was_moved_into_a_repository_are_told() {
         fs::rename(ground.ws(".git/worktrees"), ground.ws("trees")).unwrap();
         symlink("../trees", ground.ws(".git/worktrees")).unwrap();
     });
-    assert_eq!(told, ["git .git/worktrees changed"]);
+    // From there that link leads out of the workspace.
+    assert_eq!(told, ["git .git/worktrees changed", "git trees/link moved"]);
 }
 
 #[test]

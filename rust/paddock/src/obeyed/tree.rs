@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,36 @@ impl Tree {
         Ok(rustix::fs::fstat(self.open_at(below, OFlags::PATH, inside)?)?)
     }
 
+    /// The directory in the tree to which a link leads, and where that is; none where it
+    /// leads to no directory, and an error where it leads out of the tree.
+    pub(super) fn directory_of_target(&self, link: &Path) -> io::Result<Option<PathBuf>> {
+        let to = rustix::fs::readlinkat(self.holder_of(link)?, name_of(link), Vec::new())?;
+        let to = Path::new(OsStr::from_bytes(to.to_bytes()));
+        // A path from the root of the file system, which the kernel would take for one outside.
+        let inside = INSIDE.difference(ResolveFlags::NO_SYMLINKS);
+        let asked = match to.strip_prefix(&self.path) {
+            Ok(below) if to.is_absolute() => below,
+            _ => link,
+        };
+        let found = match self.open_at(asked, OFlags::PATH, inside) {
+            Ok(found) => found,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let stat = rustix::fs::fstat(&found)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Ok(None);
+        }
+        let real = |of: &OwnedFd| std::fs::read_link(format!("/proc/self/fd/{}", of.as_raw_fd()));
+        let (found, top) = (real(&found)?, real(&self.top)?);
+        let below = found.strip_prefix(top).map_err(|_| io::Error::other("it is elsewhere"))?;
+        Ok(Some(below.to_owned()))
+    }
+
+    fn holder_of(&self, below: &Path) -> io::Result<OwnedFd> {
+        self.directory(below.parent().unwrap_or(Path::new("")))
+    }
+
     /// The content of a plain file of at most `most` bytes.
     pub(super) fn read(&self, below: &Path, most: u64) -> io::Result<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
@@ -102,6 +132,10 @@ const INSIDE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_SYMLINKS)
     .union(ResolveFlags::NO_XDEV);
+
+fn name_of(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or(path.as_os_str())
+}
 
 /// What is in an open directory, at most so many names, and whether that is all.
 pub(super) fn names_in(directory: &OwnedFd, most: usize) -> io::Result<(Vec<Entry>, bool)> {

@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 use super::found::What;
 use super::repository::{Repositories, is_repository};
 use super::table::{self, Kind};
-use super::tree::{names_in, stat_in};
+use super::tree::{Tree, names_in, stat_in};
 
 /// Not looked into: what package managers and builds fill, large and of no use without
 /// the files beside it that name it.
@@ -102,7 +102,9 @@ fn look_into(of: &Repositories<'_>, here: &Waiting, pending: &mut VecDeque<Waiti
                 pending.push_back(Waiting { names, kind: all, is_moved });
                 continue;
             }
-            kind = all;
+            let is_changed =
+                || is_moved || stat_in(&directory, &entry.name).is_ok_and(|s| since.is_new(&s));
+            kind = all.or_else(|| (is_changed() && leads_astray(tree, &path)).then_some(Kind::Git));
         }
         let Some(kind) = kind else { continue };
         let Ok(stat) = stat_in(&directory, &entry.name) else { continue };
@@ -123,6 +125,17 @@ fn look_into(of: &Repositories<'_>, here: &Waiting, pending: &mut VecDeque<Waiti
     if let Some(kind) = here.kind.filter(|_| told == 0 && since.is_new(&own)) {
         out.add(kind, tree.path.join(below), What::Directory);
     }
+}
+
+/// Whether a link leads to a directory of which more is obeyed than is looked at: a
+/// repository, one that is not looked into, or one outside of the tree.
+fn leads_astray(tree: &Tree, link: &Path) -> bool {
+    let Ok(target) = tree.directory_of_target(link) else { return true };
+    let Some(target) = target else { return false };
+    let is_skipped =
+        |part: &OsStr| part == ".git" || NOT_LOOKED_INTO.iter().any(|name| part == *name);
+    let is_there = |name: &&str| tree.stat(&target.join(name)).is_ok();
+    target.iter().any(is_skipped) || [".git", "HEAD"].iter().any(is_there)
 }
 
 fn own_user() -> u32 {
