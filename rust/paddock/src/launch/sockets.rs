@@ -51,6 +51,9 @@ pub(super) fn shared(
 /// Why there are no sockets.
 pub(super) fn directory_of(template: &str, values: &Values) -> Result<PathBuf, String> {
     let path = values.fill(template).map(PathBuf::from)?;
+    if path.as_os_str().as_encoded_bytes().contains(&b',') {
+        return Err(format!("{template:?} has a comma, which nono takes for a separator"));
+    }
     let is_one = |path: &Path| path.components().all(|c| matches!(c, Component::Normal(_)));
     if path.parent() == Some(Path::new(SHARED))
         && path.strip_prefix(SHARED).is_ok_and(is_one)
@@ -173,6 +176,7 @@ mod tests {
             "/run/x",
             "tmp/a",
             "/tmp/a/..",
+            "/tmp/a,b",
         ] {
             let refused = in_tier(&with(&[bad]), Form::Pair, Tier::Sealed);
             assert!(matches!(refused, Err(Error::AgentFile { .. })), "{bad:?}: {refused:?}");
